@@ -141,12 +141,13 @@ def simplified(module: Module, node: cst.BaseExpression, answers: Answers, *, va
 
 
 def bare(code: str) -> str:
-    """Code without parentheses around the whole of it."""
-    inner = code[1:-1]
-    if not code.startswith("(") or not code.endswith(")"):
-        return code
-    try:
-        same = ast.dump(ast.parse(inner, mode="eval")) == ast.dump(ast.parse(code, mode="eval"))
-    except SyntaxError:
-        return code
-    return inner if same else code
+    """An expression without parentheses around the whole of it."""
+    while code.startswith("(") and code.endswith(")"):
+        try:
+            inner = ast.parse(code[1:-1].strip(), mode="eval").body
+            if isinstance(inner, ast.Tuple | ast.GeneratorExp | ast.NamedExpr | ast.Yield):
+                break
+        except SyntaxError:  # `(a) or (b)`
+            break
+        code = code[1:-1]
+    return code

@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from ..recipe import Value, literal_code
+from ..source.conditions import bare
 
 OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
@@ -36,19 +37,6 @@ def parsed(code: str) -> ast.expr:
 def names_in(code: str) -> set[str]:
     """The names that an expression reads."""
     return {part.id for part in ast.walk(parsed(code)) if isinstance(part, ast.Name)}
-
-
-def bare(code: str) -> str:
-    """An expression without parentheses around the whole of it."""
-    while code.startswith("(") and code.endswith(")"):
-        try:
-            inner = ast.parse(code[1:-1].strip(), mode="eval").body
-            if isinstance(inner, ast.Tuple | ast.GeneratorExp | ast.NamedExpr | ast.Yield):
-                break
-        except SyntaxError:  # `(a) or (b)`
-            break
-        code = code[1:-1]
-    return code
 
 
 def parts_of_choice(code: str) -> tuple[str, str, str] | None:

@@ -25,8 +25,8 @@ class Marks:
 
     `stays`: keywords of code that the port has as the source does, where a rule says so. `also`: of a place of the
     Recipe what else says its value, a DeepSpeed file's setting. `unread`: why keywords are dropped unless code for
-    them is written. `objects`: of a keyword in the call of an object that the port keeps, the object's code and the
-    attribute's name.
+    them is written. `off`: places of keywords that say None or False, which is their default. `objects`: of a keyword
+    in the call of an object that the port keeps, the object's code and the attribute's name.
     """
 
     keys: dict[str, Key] = field(default_factory=dict)
@@ -34,6 +34,7 @@ class Marks:
     stays: set[Key] = field(default_factory=set)
     also: dict[str, list[Key]] = field(default_factory=dict)
     unread: dict[Key, str] = field(default_factory=dict)
+    off: set[Key] = field(default_factory=set)
     objects: dict[Key, list[tuple[str, str]]] = field(default_factory=dict)
 
     def mark(self, key: Key, source: str) -> str:

@@ -68,3 +68,10 @@ def places(porting: Porting, chosen: cst.IfExp) -> bool:
     if isinstance(holder, cst.Assign):
         return any("device" in module.code(target.target).lower() for target in holder.targets)
     return isinstance(holder, cst.Arg) and holder.keyword is not None and "device" in holder.keyword.value
+
+
+def is_on_gpu(porting: Porting, node: cst.CSTNode) -> bool:
+    """`.cuda()`, `.to("cuda")` and `torch.cuda.…` that no edit has taken."""
+    text = isinstance(node, cst.SimpleString) and node.value.strip("\"'").startswith("cuda")
+    named = isinstance(node, cst.Attribute) and node.attr.value == "cuda"
+    return (text or named) and not porting.covered(porting.module.span(node)[0])

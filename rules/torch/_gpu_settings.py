@@ -72,10 +72,15 @@ def take_value(porting: Porting, call: cst.Call) -> None:
 
 
 def is_setting(porting: Porting, statement: cst.CSTNode) -> bool:
-    """`bf16 = False`, `kwargs["fp16"] = False`, `dtype = torch.float32`."""
+    """`bf16 = False`, `kwargs["fp16"] = False`, `dtype = torch.float32`, `bf16, fp16 = True, False`."""
+    if isinstance(statement, cst.AnnAssign) and statement.value is not None:
+        return _is_precision(porting, statement.value)
     if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
         return False
-    return _is_precision(porting, statement.value)
+    target, value = statement.targets[0].target, statement.value
+    if isinstance(target, cst.Tuple | cst.List) and isinstance(value, cst.Tuple | cst.List):
+        return all(_is_precision(porting, element.value) for element in value.elements)
+    return _is_precision(porting, value)
 
 
 def sets(porting: Porting, body: cst.BaseSuite) -> bool:

@@ -10,9 +10,21 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import bare, function_around, line_start
+from porter.packs.script import bare, function_around, inside, line_start
 
-from ._gpu_questions import AVAILABLE, CAPABLE, GUARD, HALF, REASON, SAYS, decision, known_value, on_gpu, small
+from ._gpu_questions import (
+    AVAILABLE,
+    CAPABLE,
+    GUARD,
+    HALF,
+    REASON,
+    SAYS,
+    decision,
+    is_on_gpu,
+    known_value,
+    on_gpu,
+    small,
+)
 from ._gpu_settings import is_setting, sets, settle, take_value, unwrap
 from .cuda_left import RAISING
 
@@ -38,6 +50,25 @@ def answer_gpu_tests(porting: Porting) -> None:
         if module.qualified(call.func) == AVAILABLE:
             if not porting.covered(module.span(call)[0]):
                 take_value(porting, call)
+    for holder in [node for node in module.parents if isinstance(node, cst.If)]:
+        if "cuda" in module.code(holder.test) and not porting.covered(module.span(holder.test)[0]):
+            _keep_precision(porting, holder)
+
+
+def _keep_precision(porting: Porting, holder: cst.If) -> None:
+    """`if device == "cuda": ...`, of which the `else:` switches half precision off: the first branch is the port's,
+    where nothing of it is for a GPU."""
+    other, above = holder.orelse, porting.module.parents[holder]
+    if (
+        known_value(porting, holder.test) is not True
+        or not isinstance(other, cst.Else)
+        or not sets(porting, other.body)
+    ):
+        return
+    if isinstance(above, cst.If) and above.orelse is holder:
+        return
+    if not any(is_on_gpu(porting, node) for node in inside(holder.body)):
+        porting.edit(*porting.module.span(holder.test), "True", ID, REASON)
 
 
 def _drop_guard(porting: Porting, call: cst.Call) -> bool:

@@ -16,7 +16,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import asks_for_gpu, bare, inside
 
-from ._gpu_questions import AVAILABLE, REASON, SETTINGS, decision, is_said, on_gpu
+from ._gpu_questions import AVAILABLE, REASON, SETTINGS, decision, is_on_gpu, is_said, on_gpu
 
 PART_OF = "TP526"
 
@@ -34,7 +34,7 @@ def settle_gpu_branches(porting: Porting) -> None:
         named = "cuda" in module.code(holder.test) and not porting.covered(module.span(holder.test)[0])
         if named and asks_for_gpu(module, holder.test) and _makes_settings(porting, holder):  # `device == "cuda"`
             left = on_gpu(porting, holder.test)
-            if left is not None and not any(_is_on_gpu(porting, node) for node in inside(holder.body)):
+            if left is not None and not any(is_on_gpu(porting, node) for node in inside(holder.body)):
                 porting.edit(*module.span(holder.test), bare(str(left)), PART_OF, REASON)
 
 
@@ -75,11 +75,4 @@ def _is_harmless(porting: Porting, use: cst.BaseExpression) -> bool:
     module = porting.module
     gone = porting.covered(module.span(use)[0]) or is_said(porting, [*module.ancestors(use)])
     branch = _branch_of(porting, use)
-    return gone or (branch is not None and not any(_is_on_gpu(porting, node) for node in inside(branch.body)))
-
-
-def _is_on_gpu(porting: Porting, node: cst.CSTNode) -> bool:
-    """`.cuda()`, `.to("cuda")` and `torch.cuda.…` that no edit has taken."""
-    text = isinstance(node, cst.SimpleString) and node.value.strip("\"'").startswith("cuda")
-    named = isinstance(node, cst.Attribute) and node.attr.value == "cuda"
-    return (text or named) and not porting.covered(porting.module.span(node)[0])
+    return gone or (branch is not None and not any(is_on_gpu(porting, node) for node in inside(branch.body)))

@@ -13,6 +13,7 @@ from ._gpu_questions import AVAILABLE, MAX_HANDED, SETTINGS, decision, known_val
 from .cuda_available import gives_none
 
 PART_OF = "TP526"
+ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.NamedExpr)
 PLACES = frozenset(
     "device device_map no_cuda use_cpu use_cuda dataloader_pin_memory dataloader_num_workers low_cpu_mem_usage".split()
 )
@@ -70,7 +71,7 @@ def _follow(porting: Porting, use: cst.BaseExpression, found: dict[str, bool], d
             around = [*module.ancestors(read)]
             if any(item in calls for item in around):
                 found |= {} if _places(around) else {target.value: True}
-            elif depth < MAX_HANDED and _is_asked(module, read):
+            elif depth < MAX_HANDED and _is_asked(module, read) and not porting.covered(module.span(read)[0]):
                 _follow(porting, read, found, depth + 1)
 
 
@@ -79,15 +80,22 @@ def _targets(porting: Porting, use: cst.BaseExpression) -> Iterator[cst.Name]:
     module, test = porting.module, decision(porting, use)
     holder = module.parents[test]
     if isinstance(holder, cst.If) and holder.test is test:
-        lines = [node for node in inside(holder) if isinstance(node, cst.Assign)]
+        lines = [node for node in inside(holder) if isinstance(node, ASSIGNS)]
     else:
-        statement = next((node for node in module.ancestors(use) if isinstance(node, cst.BaseSmallStatement)), None)
-        lines = [statement] if isinstance(statement, cst.Assign) else []
+        lines = [node for node in module.ancestors(use) if isinstance(node, ASSIGNS)]
     for line in lines:
-        target: cst.BaseExpression = line.targets[0].target
-        target = target.value if isinstance(target, cst.Subscript) else target
-        if isinstance(target, cst.Name):
-            yield target
+        for target in [each.target for each in line.targets] if isinstance(line, cst.Assign) else [line.target]:
+            yield from _names(target)
+
+
+def _names(target: cst.BaseExpression) -> Iterator[cst.Name]:
+    """The names that a target gives a value, itself, an element of it (`bf16, fp16 = ...`) or `kwargs["bf16"]`."""
+    if isinstance(target, cst.Tuple | cst.List):
+        for element in target.elements:
+            yield from _names(element.value)
+    target = target.value if isinstance(target, cst.Subscript) else target
+    if isinstance(target, cst.Name):
+        yield target
 
 
 def _is_asked(module: Module, read: cst.BaseExpression) -> bool:

@@ -14,7 +14,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, Value, step
-from porter.packs.script import Module, Unknown, evaluate, inside, is_same, origins, role_uses
+from porter.packs.script import Unknown, evaluate, function_around, inside, is_same, origins, role_uses
 from porter.packs.training import in_callback, is_behind
 
 PART_OF = "TP314"
@@ -64,7 +64,7 @@ def say_only_checkpoints(porting: Porting) -> None:
         re.escape(name) for name in sorted({porting.names.model, porting.names.trainer, str(site.variable)})
     )
     written = " ".join(edit.new for edit in porting.edits)
-    if _is_given_back(module, names) or SAVED.search(written):
+    if _is_given_back(porting, names) or SAVED.search(written):
         return
     what = "a PEFT adapter" if porting.saves_adapter else "a model of transformers"
     message = f"Only checkpoints hold what is trained, and the port's are Orbax's, not {what}."
@@ -73,13 +73,27 @@ def say_only_checkpoints(porting: Porting) -> None:
     porting.find(PART_OF, "info", message, fix, site.line, site.column)
 
 
-def _is_given_back(module: Module, names: str) -> bool:
-    """Whether some line returns or yields one of several names, which stand as a pattern."""
-    asked = ("given back", names)
-    if asked not in module.memory:
-        module.memory[asked] = re.search(rf"\b(?:return|yield)\b[^\n]*\b(?:{names})\b", module.text) is not None
-    found: bool = module.memory[asked]
-    return found
+def _is_given_back(porting: Porting, names: str) -> bool:
+    """Whether a function that trains returns or yields one of several names, which stand as a pattern, behind it.
+
+    What a loader gives back isn't trained yet.
+    """
+    module = porting.module
+    trained = [use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
+    for call in trained:  # a function that calls one that trains does so, too
+        function = function_around(module, call)
+        if function is not None:
+            further = [other for other, callee in module.callees.items() if callee is function]
+            trained += [other for other in further if other not in trained]
+    for node in module.parents:
+        if not isinstance(node, cst.Return | cst.Yield) or node.value is None:
+            continue
+        if re.search(rf"\b(?:{names})\b", module.code(node.value)) is None:
+            continue
+        holder, start = function_around(module, node), module.span(node)[0]
+        if any(module.span(call)[0] <= start for call in trained if function_around(module, call) is holder):
+            return True
+    return False
 
 
 def _may_save(porting: Porting, call: cst.Call) -> bool:

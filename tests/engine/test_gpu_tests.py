@@ -432,3 +432,33 @@ def test_a_function_that_says_whether_there_is_a_gpu_says_what_it_said_there() -
     before += "        print('ready')\n        return True\n    else:\n        print('none')\n        return False\n\n"
     after = port(script(f"{before}if not check():\n    sys.exit(1)\n")).after
     assert "def check():\n    print('ready')\n    return True\n" in after
+
+
+@pytest.mark.parametrize(
+    "line", ["half, other = False, False", "half: bool = False", "half &= False", "(other, [half]) = 0, [False]"]
+)
+def test_every_way_to_give_a_name_a_value_is_followed(line: str) -> None:
+    before = "half = True\nif torch.cuda.is_available() and parse():\n    device = 'cuda'\nelse:\n    device = 'cpu'\n"
+    said = [
+        item for item in port(script(f"{before}    {line}\n", extra=", bf16=half")).findings if item.rule == "TP526"
+    ]
+    assert [item.severity for item in said] == ["error"] and "half" in said[0].message
+
+
+@pytest.mark.parametrize(("test", "before"), [("torch.cuda.is_available()", ""), ('device == "cuda"', DEVICE)])
+@pytest.mark.parametrize("first", ["half, other = True, False", "half: bool = True"])
+@pytest.mark.parametrize("second", ["half, other = False, False", "half: bool = False"])
+def test_precision_of_several_names_is_the_gpu_s(test: str, before: str, first: str, second: str) -> None:
+    found = port(script(f"{before}if {test}:\n    {first}\nelse:\n    {second}\n", extra=", bf16=half"))
+    assert found.status == "ported" and f"if {test}" not in found.after and first in found.after
+
+
+def test_an_else_that_switches_precision_off_isnt_the_port_s() -> None:
+    asked = (
+        "    if half and not torch.cuda.is_bf16_supported():\n        print('no')\n        half, other = False, True\n"
+    )
+    lines = (
+        f'{DEVICE}half, other = parse(), False\nif device == "cuda":\n{asked}else:\n    half, other = False, False\n'
+    )
+    found = port(script(lines, extra=", bf16=half"))
+    assert found.status == "ported" and 'if device == "cuda"' not in found.after

@@ -72,6 +72,8 @@ ONLY = "Only checkpoints hold what is trained"
         ("trainer.train()\nmodel.save_pretrained('out')", "", False),
         ("trainer.train()\nfrom mine import save_all\nsave_all(trainer)", "", False),
         ("def run():\n    trainer.train()\n    return trainer\nrun()", "", False),
+        ("def again():\n    return model, tokenizer\nagain()\ntrainer.train()", "", True),
+        ("def fit():\n    trainer.train()\ndef run():\n    fit()\n    return model\nrun()", "", False),
         ("print(trainer)", "", False),
     ],
 )

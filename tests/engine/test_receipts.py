@@ -126,6 +126,26 @@ def test_what_a_writer_leaves_out_is_said(
     assert f"{name}={keyword.partition('=')[2]}: {settling.LOST}".replace("'", '"') in said.message.replace("'", '"')
 
 
+def test_a_default_that_leaves_something_off_is_nobody_s() -> None:
+    source = SCRIPT.format(before="", keywords="max_steps=5").replace(
+        "    train_dataset", "    eval_dataset=None,\n    train_dataset"
+    )
+    found = port(source)
+    assert row(found, "SFTTrainer.eval_dataset").fate == "dropped"
+    assert not [each for each in found.findings if settling.LOST in each.message]
+
+
+@pytest.mark.parametrize("value", ["False", "True"])
+def test_full_finetuning_that_is_off_is_nobody_s(value: str) -> None:
+    source = "from unsloth import FastModel\nfrom trl import SFTConfig, SFTTrainer\n\n"
+    source += f"model, tokenizer = FastModel.from_pretrained('unsloth/gemma-3-4b-it', full_finetuning={value})\n"
+    source += "model = FastModel.get_peft_model(model, r=8)\n" if value == "False" else ""
+    source += "trainer = SFTTrainer(model, args=SFTConfig('out', max_steps=5), train_dataset=rows)\ntrainer.train()\n"
+    found = port(source)
+    assert row(found, "FastModel.full_finetuning").fate == ("dropped" if value == "False" else "exact")
+    assert not [each for each in found.findings if settling.LOST in each.message]
+
+
 def test_a_keyword_of_a_kept_object_has_its_own_line_and_its_readers() -> None:
     source = "import sys\nfrom trl import SFTConfig, SFTTrainer\n\nargs = SFTConfig(\n    output_dir='out',\n"
     source += "    max_length=512,\n    warmup_steps=3,\n    save_steps=7,\n)\nargs.max_steps = int(sys.argv[1])\n"

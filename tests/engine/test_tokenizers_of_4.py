@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .porting import check_noop, port, sft_script
+from .porting import PLAIN, check_noop, port, sft_script
 
 LOAD = "tok = AutoTokenizer.from_pretrained({})\n"
 
@@ -88,3 +88,29 @@ def test_a_file_that_trains_nothing_keeps_its_tokenizer() -> None:
 def test_files_are_read_as_transformers_5_0_to_5_2_did(release: str, model: str, wrapped: bool) -> None:
     after = port(f"# pip install trl==0.28.0 transformers=={release}\n" + sft_script(LOAD.format(model))).after
     assert (f"rt.as_transformers_5_0(AutoTokenizer.from_pretrained({model}))" in after) is wrapped
+
+
+LOADED = f"""{PLAIN}import sys
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+pads, other = bool(sys.argv), sys.stdin
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "want"),
+    [
+        ("tokenizer.batch_encode_plus(batch_text_or_text_pairs=['a'])", "tokenizer(text=['a'])"),
+        ("tokenizer.encode_plus('a', pad_to_max_length=pads)", "tokenizer('a', pad_to_max_length=pads)"),
+        ("other.encode_plus('a')", "other.encode_plus('a')"),
+    ],
+)
+def test_methods_that_are_the_tokenizers_own_call(call: str, want: str) -> None:
+    ported = port(f"{LOADED}print({call})\n")
+    assert f"print({want})" in ported.after
+
+
+def test_a_method_without_a_successor_is_an_error() -> None:
+    ported = port(f"{LOADED}print(tokenizer.build_inputs_with_special_tokens([1]))\n")
+    assert ported.status == "partial" and "has no tokenizer.build_inputs_with_special_tokens" in str(ported.findings)

@@ -2,11 +2,18 @@
 
 import copy
 import dataclasses
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from porter.runtime.arguments import LoraConfig, SFTConfig, trl_arguments
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder "out" is one of the test's."""
+    monkeypatch.chdir(tmp_path)
 
 
 def test_a_value_that_cannot_be_ported_is_refused_when_it_is_set_later() -> None:

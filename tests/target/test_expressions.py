@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from porter.recipe import Value
+from porter.source.conditions import bare
 from porter.text.expressions import (
-    bare,
     choice,
     enclosed,
     is_atom,

@@ -220,3 +220,63 @@ class Settings:
         for file in (port, *port.modules)
         for each in file.findings
     )
+
+
+ROWS = """\
+from datasets import Dataset, load_dataset
+
+
+def load_rows(path):
+    # Read what others wrote
+    return load_dataset("json", data_files=path, split="train")
+
+
+def with_more(rows: Dataset, more: list) -> Dataset:
+    return Dataset.from_dict({"text": rows["text"] + more})
+"""
+WHOLE_ALONE = """\
+from rows import load_rows, with_more
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+
+name = "Qwen/Qwen3-0.6B"
+trainer = SFTTrainer(
+    model=AutoModelForCausalLM.from_pretrained(name),
+    args=SFTConfig(output_dir="out"),
+    train_dataset=with_more(load_rows("rows.jsonl"), ["Hello"]),
+    processing_class=AutoTokenizer.from_pretrained(name),
+)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loads", "annotation", "changes"),
+    [
+        ("load_dataset", "", True),
+        ("load_dataset", ": Dataset", True),
+        ("company.read", ": Dataset", True),
+        ("company.read", "", False),
+    ],
+)
+def test_a_module_that_needs_a_change_beside_a_script_that_is_whole_alone(
+    tmp_path: Path, loads: str, annotation: str, changes: bool
+) -> None:
+    (tmp_path / "LICENSE").write_text("free\n")
+    (tmp_path / "train.py").write_text(WHOLE_ALONE)
+    rows = ROWS.replace(": Dataset, more", f"{annotation}, more").replace("return load_dataset", f"return {loads}")
+    (tmp_path / "rows.py").write_text(f"import company\n{rows}")
+    assert port_file(tmp_path / "train.py").status == "ported"
+    port = port_script(tmp_path / "train.py")
+    assert port.status == "ported"
+    assert [('list(rows["text"]) + more' in module.after) for module in port.modules] == [True] * changes
+    assert ("from rows_tunix import load_rows, with_more" in port.after) is changes
+
+
+def test_a_comment_goes_with_its_lines_in_a_module_too(tmp_path: Path) -> None:
+    models = MODELS.replace(
+        "    model =", "    # Free what an earlier run held\n    torch.cuda.empty_cache()\n\n    model ="
+    )
+    port = ported(tmp_path, "from models import load_model", "load_model", models=models)
+    (module,) = port.modules
+    assert "empty_cache" not in module.after and "Free what" not in module.after

@@ -3,7 +3,7 @@
 A keyword whose value an edit carries has its line in the port. One of an object that the port keeps has its own, and
 those that read the object: `rt.training_config(args, batches)` takes what that function declares
 (`porter.runtime.settings.consumed`). A line that a rule leaves as it stands has itself. What has no line isn't in the
-port: a person is asked.
+port: a person is asked, unless it says None or False and that is the default.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from .per_file import own_edits, parts_of
 
 NOTHING = "nothing of this script is ported; the findings say why"
 LOST = "no line of the port has its value"
+DEFAULT = "this is the default, which changes nothing"
 NAMES = tuple(item.name for item in fields(Field))
 
 
@@ -42,6 +43,9 @@ def refuse_unsettled(porting: Porting, edits: Sequence[Edit]) -> None:
             continue
         if written.is_in_other_branch(row):
             porting.fate(replace(row, fate="dropped", target="", reason="the branch that it stands in doesn't run"))
+            continue
+        if not _file_of(row) and (row.line, row.column) in porting.marks.off:
+            porting.fate(replace(row, fate="dropped", target="", reason=DEFAULT))
             continue
         if written.site_lines(row) & refused:  # a finding says it
             porting.fate(replace(row, fate="manual", target="", reason="its call is left to a person"))

@@ -1,8 +1,8 @@
 """`[facts]`, `[[evidence]]` and `[[shown]]` of a pack: what its library's names are, where one word says it.
 
 Facts are of the whole script: which calls give back the model that they get, which callbacks need no torch, what is
-of the GPU side alone. Evidence says since or until which release of the pack's own
-library a name or keyword is there; what is shown are the releases that the library prints when it runs.
+of the GPU side alone. Evidence says since or until which release of the pack's own library a name or keyword is there;
+what is shown are the releases that the library prints when it runs.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:
 def read_shown(row: Mapping[str, Any], manifest: Path, line: int) -> Shown:
     """A row of `[[shown]]`. InputError where its pattern is none, or names no library."""
     fix = "write by = \"Our library\" and pattern = 'Our library (?P<our_library>[\\d.]+)'"
-    if not {"by", "pattern"} <= set(row) <= {each.name for each in fields(Shown)}:
+    if set(row) != {each.name for each in fields(Shown)}:
         raise InputError(f"has a shown of {', '.join(row)}", manifest, line, fix=fix)
     try:
         pattern = re.compile(str(row["pattern"]))
@@ -110,7 +110,7 @@ def read_shown(row: Mapping[str, Any], manifest: Path, line: int) -> Shown:
         raise InputError(f"has a pattern {row['pattern']!r}: {error}", manifest, line, fix=fix) from None
     if not pattern.groupindex:
         raise InputError(f"has a pattern {row['pattern']!r}, which names no library", manifest, line, fix=fix)
-    return Shown(str(row["by"]), pattern, str(row.get("files", "")))
+    return Shown(str(row["by"]), pattern)
 
 
 def release_by_use(

@@ -236,6 +236,9 @@ def fill_site(porting: Training, site: Site, rule: TableRule, versions: Mapping[
         if row.place and not otherwise and (not argument.value.known or is_of_kind(argument.value.literal, row.type)):
             porting.fill({row.place: _or_default(argument, defaults.get(row.place))})
         fate, reason = judge(argument.value, row)
+        is_off = argument.value.is_literal(None) or argument.value.is_literal(False)
+        if is_off and row.default is not None and same(argument.value.code, row.default):
+            porting.marks.off.add((argument.line, argument.column))
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
             fate, reason = "changed", JUDGED
             porting.marks.stays.add(("stays", argument.line, argument.column))

@@ -19,12 +19,11 @@ TEXT = r"""(?P<quote>["'])(?P<before>(?:(?!(?P=quote))[^{}\\\n])*)"""
 class Shown:
     """What a library (`by`) prints of releases: each group of `pattern` is named after the library whose release it is.
 
-    It stands in a notebook's outputs, or in the `files` that the library writes (a glob below the project's folders).
+    It stands in a notebook's outputs.
     """
 
     by: str
     pattern: re.Pattern[str]
-    files: str = ""
 
     @property
     def where(self) -> str:
@@ -41,7 +40,7 @@ class Shown:
 def shown_by(raw: str, library: str, shown: Sequence[Shown]) -> Iterator[tuple[str, str]]:
     """Who printed a release of `library` into a notebook's outputs, and which: `what Unsloth printed`, 2024.12.12."""
     for each in shown:
-        if not each.files and library in each.pattern.groupindex and each.by in raw:
+        if library in each.pattern.groupindex and each.by in raw:
             if (release := each.release(_outputs(raw), library)) is not None:
                 yield each.where, release
 

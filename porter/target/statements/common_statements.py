@@ -22,7 +22,8 @@ from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument
 from ...runtime.facts.families import Family
 from ...runtime.facts.lora_targets import Rule
-from ...text.expressions import bare, is_atom, parts_of_choice, python, quoted
+from ...source.conditions import bare
+from ...text.expressions import is_atom, parts_of_choice, python, quoted
 from ...text.layout import WIDTH, Arg, Call, render
 from .evaluation import computes_metrics, has_evaluation, included, metrics_of
 from .lora import adapters_mark, apply_call, dropout_arguments, provider_code

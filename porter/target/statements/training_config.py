@@ -11,7 +11,8 @@ from ...engine.script.porting import Porting
 from ...runtime.facts.argument_fields import of_its_day
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.releases import release
-from ...text.expressions import choice, is_atom, python, quoted
+from ...source.conditions import bare
+from ...text.expressions import choice, operand, python, quoted
 from ...text.layout import Arg, Call, render
 from .evaluation import LOSSES
 from .remarks import marked, remarked, remarked_line
@@ -134,9 +135,7 @@ def _every(porting: Porting, part: str, steps: str) -> str:
         if only:
             return f"{porting.text(place)}, {steps}"
         places = [place, *(["log.steps"] if place == "eval.steps" else [])]
-        either = " or ".join(
-            porting.text(one) if is_atom(porting.text(one)) else f"({porting.text(one)})" for one in places
-        )
+        either = porting.text(place) if len(places) == 1 else " or ".join(operand(porting.text(one)) for one in places)
         return f"{porting.rt('interval')}({either}, {steps})"
     if value is not None and isinstance(value.literal, int | float) and value.literal <= 0:  # never due
         return f"{steps} + 1" if only else steps
@@ -157,8 +156,7 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     folder = porting.output_dir()
     start = f"{porting.rt('resume_dir' if porting.resumes == 'True' else 'fresh_dir')}({folder})"
     if porting.resumes not in ("", "True"):
-        asked = re.sub(r"^\((.*)\)$", r"\1", porting.resumes)
-        start_of = f"{folder}, {asked}" if porting.resumes_from else folder
+        start_of = f"{folder}, {bare(porting.resumes)}" if porting.resumes_from else folder
         start = choice(porting.resumes, f"{porting.rt('resume_dir')}({start_of})", start)
     porting.imports.add("import orbax.checkpoint as ocp")
     # save_interval_steps would save the first step as well, which transformers doesn't.

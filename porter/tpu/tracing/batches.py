@@ -196,7 +196,7 @@ def _distilled(run: AbstractRun, runtime: ModuleType) -> type:
             self.effective = self._deal.step_rows
             run.shapes = self
 
-        def _prepare(self, dataset: Any, packing: Any, max_steps: int = -1) -> Any:
+        def _prepare(self, dataset: Any, packing: Any, max_steps: int = -1, *, trains: bool = False) -> Any:
             length, rows = self._max_length, run.request["rows"]
             document = tokens(np.zeros(length, np.int32), np.zeros(length, np.int32), [(0, length)])
             lengths = np.full(rows, length)
