@@ -38,7 +38,7 @@ def say_float32_between(porting: Training, rule: str, line: int, column: int) ->
         porting.add_reason(keyword, BETWEEN)
     message = (
         "No bf16 and no fp16: over a base that PEFT prepares the GPU run computes attention, adapters and what passes "
-        "between the layers in float32, as embeddings and norms are there; the port does in the weights' type, bfloat16."
+        "between the layers in float32, as embeddings and norms are; the port does in the weights' type, bfloat16."
     )
     fix = "dtype=jnp.float32 at rt.load_model does as the GPU run, in more memory and time."
     porting.find(rule, "info", message, fix, line, column)
