@@ -53,8 +53,8 @@ def test_a_name_that_tells_one_needs_no_word(name: str, tmp_path: Path) -> None:
     [
         ('"out/sft"', ""),
         ('CONFIG["policy"]', 'import yaml\nCONFIG = yaml.safe_load(open("dpo.yaml"))'),
-        ("args.policy", "import argparse\np = argparse.ArgumentParser()\np.add_argument('--policy', default='out/sft')\n"
-         "args = p.parse_args()"),
+        ("args.policy", "import argparse\np = argparse.ArgumentParser()\n"
+         "p.add_argument('--policy', default='out/sft')\nargs = p.parse_args()"),
     ],
 )  # fmt: skip
 def test_a_folder_of_adapters_ends_the_port(name: str, before: str, tmp_path: Path) -> None:
@@ -118,7 +118,8 @@ def test_names_of_adapters(name: str, level: str | None, tmp_path: Path) -> None
 def test_adapters_that_unsloth_loads_are_not_said_to_be_frozen(tmp_path: Path) -> None:
     script = tmp_path / "unsloth.py"
     script.write_text(
-        "from unsloth import FastLanguageModel\nfrom datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer\n"
+        "from unsloth import FastLanguageModel\nfrom datasets import load_dataset\n"
+        "from trl import SFTConfig, SFTTrainer\n"
         'model, tokenizer = FastLanguageModel.from_pretrained("lora_model", load_in_4bit=True)\n'
         'trainer = SFTTrainer(model=model, processing_class=tokenizer, args=SFTConfig(output_dir="out"), '
         'train_dataset=load_dataset("a/b", split="train"))\ntrainer.train()\n'

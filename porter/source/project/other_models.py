@@ -17,19 +17,20 @@ NOT_OF_THE_FAMILY = re.compile(
 )
 # Those whose name is a word of its own, or the first of one: decoders, ...
 DECODERS = (
-    "mamba", r"phi[-_]?\d", "falcon(?!3)", "gpt-?2", "gpt[-_]?neo", "gpt-j(?![a-z])", "gpt-oss", "gpt-sw3", "gpt4all-j",
-    "openai-gpt", "japanese-gpt", "open-?calm", "mgpt", "kogpt", "phogpt", "biomedlm", "codeparrot",
+    "mamba", r"phi[-_]?\d", "falcon(?!3)", "gpt-?2", "gpt[-_]?neo", "gpt-j(?![a-z])", "gpt-oss", "gpt-sw3",
+    "gpt4all-j", "openai-gpt", "japanese-gpt", "open-?calm", "mgpt", "kogpt", "phogpt", "biomedlm", "codeparrot",
     r"tinystories-(?:instruct-)?\d", "pythia", r"opt-\d", "bloom", "mpt-", "replit-code", "sea-lion-[37]b", "olmo",
-    "flexolmo", "granite", r"deepseek-(?:v\d|vl|moe|ocr|coder-v2)", r"deepseek-r1(?:-zero|-0528)?$", r"kimi-(?:k\d|vl|"
-    "linear)", "command-[ar](?![a-z])", "c4ai-", "aya-(?:23|expanse|vision|101)", "stablelm", "stable-code", "starcoder",
-    "codegen", "incoder", "jais", "smollm3", "internlm", "baichuan", "chatglm", r"glm[-_]?(?:\d|edge|ocr|asr|z1)",
-    "minicpm", "cpm-(?:ant|bee)", "lfm2", "llada", "rwkv", "xlstm", "xglm", "galactica", "cerebras-gpt", "btlm-",
-    "santacoder", r"dolly-v\d", "redpajama-incite", "polyglot-ko", "openelm", "mobilellm", "jamba", "zamba", "bamba",
-    "exaone", "hyperclovax-seed-think", "hunyuan", "persimmon", "dbrx", "arctic-(?:base|instruct)", r"afm-\d", "apertus",
-    r"bitnet-b\d", "helium-1", "jetmoe", r"doge-\d", r"dots\.(?:llm|vlm|ocr)", r"ernie-(?:\d|gram|health|m-)",
-    r"minimax-(?:text|m\d|vl)", "longcat", "seed-oss", "solar-open", "trinity-(?:nano|mini|large)", "youtu-llm",
-    "nanochat", r"grok-\d", "decilm", "moss-moon", "orion-14b", "plamo-", "telechat", "xlnet", "transfo-xl", "reformer",
-    r"ctrl(?![a-z])", r"nemotron-(?:[34]-|h(?![a-z])|nano|mini)", "minitron",
+    "flexolmo", "granite", r"deepseek-(?:v\d|vl|moe|ocr|coder-v2)", r"deepseek-r1(?:-zero|-0528)?$",
+    r"kimi-(?:k\d|vl|linear)", "command-[ar](?![a-z])", "c4ai-", "aya-(?:23|expanse|vision|101)", "stablelm",
+    "stable-code", "starcoder", "codegen", "incoder", "jais", "smollm3", "internlm", "baichuan", "chatglm",
+    r"glm[-_]?(?:\d|edge|ocr|asr|z1)", "minicpm", "cpm-(?:ant|bee)", "lfm2", "llada", "rwkv", "xlstm", "xglm",
+    "galactica", "cerebras-gpt", "btlm-", "santacoder", r"dolly-v\d", "redpajama-incite", "polyglot-ko", "openelm",
+    "mobilellm", "jamba", "zamba", "bamba", "exaone", "hyperclovax-seed-think", "hunyuan", "persimmon", "dbrx",
+    "arctic-(?:base|instruct)", r"afm-\d", "apertus", r"bitnet-b\d", "helium-1", "jetmoe", r"doge-\d",
+    r"dots\.(?:llm|vlm|ocr)", r"ernie-(?:\d|gram|health|m-)", r"minimax-(?:text|m\d|vl)", "longcat", "seed-oss",
+    "solar-open", "trinity-(?:nano|mini|large)", "youtu-llm", "nanochat", r"grok-\d", "decilm", "moss-moon",
+    "orion-14b", "plamo-", "telechat", "xlnet", "transfo-xl", "reformer", r"ctrl(?![a-z])",
+    r"nemotron-(?:[34]-|h(?![a-z])|nano|mini)", "minitron",
 )  # fmt: skip
 # ... those that read what they answer with an encoder, encoders alone, ...
 ENCODERS = (
