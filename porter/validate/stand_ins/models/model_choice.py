@@ -127,11 +127,11 @@ def _chosen(
         for family, member, sign in _evidence(text):
             if not release or release[:2] >= SINCE.get(family, (0,)):
                 return _of(family, f"{where} has {sign}", member)
-        if sign := FOREIGN_SIGNS.search(text):
+        if written := FOREIGN_SIGNS.search(text):
             if where == "the script" and not re.search(r"\b[qv]_proj\b", text):
                 raise ValueError(
                     f"{name or 'the model'}: the script is written for a family that Tunix doesn't compute here "
-                    f"({(sign[1] or sign[2])}): --family NAME takes another, --model PATH a model of yours"
+                    f"({written[1] or written[2]}): --family NAME takes another, --model PATH a model of yours"
                 )
     guess = "llama3" if "bos_token" in own else "qwen2"
     if release and release[:2] < SINCE[guess]:
