@@ -83,7 +83,7 @@ def test_a_folder_that_a_script_of_adapters_saves(tmp_path: Path) -> None:
     [(level, message)] = said(tmp_path)
 
     assert level == "warning"
-    assert message.startswith("out/sft: sft.py names this folder, too, and trains adapters")
+    assert message.startswith("out/sft: sft.py, which trains adapters, saves into this folder")
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,7 @@ def test_a_folder_that_a_script_of_adapters_saves(tmp_path: Path) -> None:
         SFT.format(behind="\ntrainer.model.merge_and_unload().save_pretrained('out/sft')"),
         SFT.replace("LoraConfig", "Nothing").replace("peft_config", "callbacks").format(behind=""),
         SFT.replace("out/sft", "out/sft2").format(behind=""),
+        SFT.replace("out/sft", "out/2").replace("Qwen/Qwen3-0.6B", "out/sft").format(behind=""),
     ],
 )
 def test_one_that_saves_a_whole_model_or_another(text: str, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ WHOLE = re.compile(r"merged|full|fused", re.IGNORECASE)
 # What a script says that saves adapters, and what one does that puts them into the weights.
 TRAINS_ADAPTERS = re.compile(r"\b(?:LoraConfig|get_peft_model|peft_config)\b")
 MERGES = re.compile(r"merge_and_unload|merged_16bit")
+SAVES = r"(?i:\w*(?:out|save|adapter)\w*(?:\s*=\s*|\(\s*))"  # in front of what it names
 PORTS = re.compile(r"\bporter\.runtime\b|import runtime as rt")
 MOST, LARGEST = 40, 1_000_000  # files of a project that are asked, and their characters
 
@@ -45,10 +46,10 @@ def say_adapters(porting: Training, name: str, where: str = "") -> bool:
         message = f"{shown} holds adapters and no model (adapter_config.json): rt.load_model ends there.{idle}"
         porting.find("TP302", "error", message, fix, line, column)
         return True
-    saver = "" if WHOLE.search(name) else _saved_by(porting, name)
+    saver = "" if WHOLE.search(name) or porting.family is not None else _saved_by(porting, name)
     if not saver and (WHOLE.search(name) or ADAPTERS.search(name) is None):
         return False
-    said = f"{saver} names this folder, too, and trains adapters" if saver else "it is called adapters"
+    said = f"{saver}, which trains adapters, saves into this folder" if saver else "it is called adapters"
     message = f"{shown}: {said}. If it holds no whole model, rt.load_model ends there.{idle}"
     porting.find("TP302", "warning", message, fix, line, column)
     return True
@@ -65,9 +66,9 @@ def say_unknown(porting: Training, name: str) -> None:
 
 
 def _saved_by(porting: Training, name: str) -> str:
-    """Another script of the project that names a folder `name` and trains adapters which it doesn't merge."""
+    """Another script of the project that saves into a folder `name` and trains adapters which it doesn't merge."""
     script = Path(porting.module.path).resolve()
-    quoted = re.compile(rf"""(?<=["'])(?:\./)?{re.escape(name.removeprefix("./").rstrip("/"))}/?(?=\\?["'])""")
+    saves = re.compile(rf"""{SAVES}\\?["'](?:\./)?{re.escape(name.removeprefix("./").rstrip("/"))}/?\\?["']""")
     left = MOST
     for folder in project_folders(script):
         for files in files_in(folder, ("*.py", "*.ipynb")):
@@ -78,6 +79,6 @@ def _saved_by(porting: Training, name: str) -> str:
                 except (OSError, UnicodeDecodeError, InputError):
                     continue
                 other = MERGES.search(text) or PORTS.search(text)
-                if quoted.search(text) and TRAINS_ADAPTERS.search(text) and not other:
+                if saves.search(text) and TRAINS_ADAPTERS.search(text) and not other:
                     return file.name
     return ""

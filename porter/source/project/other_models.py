@@ -13,7 +13,7 @@ NOT_OF_THE_FAMILY = re.compile(
     r"(?:^|[-_.])(?:mixtral|mistral-small-[34]|ministral-3|pixtral|voxtral|gemma-?3n|t5-?gemma|(?:pali|recurrent|vault)"
     r"gemma|shieldgemma-2-|llama-4|llama-3\.2-(?:11b|90b)|llama-guard-(?:4|3-11b)|diffllama|video-?llama|qwen1\.5-moe|"
     r"qwen-\d|qwen2-\d|qwen[\d.]*-(?:vl|omni|audio)(?![a-z])|colqwen|qwen3\.5|qwen3-(?:30b|235b|coder|next)|"
-    r"falcon-?mamba|llava|a\d+(?:\.\d+)?b(?![a-z\d])|moe(?![a-z]))"
+    r"falcon-?mamba|llava|idefics|a\d+(?:\.\d+)?b(?![a-z\d])|moe(?![a-z]))"
 )
 # Those whose name is a word of its own, or the first of one: decoders, ...
 DECODERS = (
@@ -42,7 +42,7 @@ ENCODERS = (
 )  # fmt: skip
 # ... and those that see or hear.
 SENSES = (
-    "smolvlm", "yi-vl", "internvl", "idefics", "fuyu", r"blip2?-", "clip-vit", r"vit-(?:base|large|huge)", r"dinov\d",
+    "smolvlm", "yi-vl", "internvl", "fuyu", r"blip2?-", "clip-vit", r"vit-(?:base|large|huge)", r"dinov\d",
     r"florence-\d", r"kosmos-\d", "chameleon-", "janus-pro", "emu3", "whisper", "wav2vec2", "speecht5", "seamless",
     "musicgen", "moshi", "csm-1b", "trocr",
 )  # fmt: skip
