@@ -354,7 +354,8 @@ def _ids(row: Mapping[str, Any], manifest: Path, line: int) -> tuple[str, ...]:
 
 def _inside(path: Path, name: object) -> Path:
     """The file of a pack that its pack.toml names; a pack is hashed, copied and trusted as a folder."""
-    if not isinstance(name, str) or not (path / name).resolve().is_relative_to(path.resolve()):
+    ours = path.parent == rules_folder()
+    if not isinstance(name, str) or not (ours or (path / name).resolve().is_relative_to(path.resolve())):
         raise InputError(f"names a file that is not in the pack: {name!r}", path / "pack.toml", fix="put it there")
     return path / name
 
