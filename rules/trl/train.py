@@ -14,8 +14,8 @@ import libcst as cst
 from porter.packs.api import Field, loads_best, say_keywords
 from porter.packs.writing import TRAINING
 
-from .save_metrics import say_lacking
-from .uploading import upload_code
+from .saving.save_metrics import say_lacking
+from .saving.uploading import upload_code
 
 ID = "TP111"
 MATCHES = ("@trainer.train()",)

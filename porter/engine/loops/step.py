@@ -270,12 +270,10 @@ class StepReader:
                 return  # ids, labels = ids.to(device), labels.to(device)
             if isinstance(target, cst.Tuple) and self.forward.part(value) == "*":
                 self._unknown(target)
-                raise NotStandard(
-                    node,
-                    "a batch is taken apart: its parts come by their place, where the port reads a dict with "
-                    "input_ids and labels",
-                    DICT,
+                why = (
+                    "a batch is taken apart: its parts come by their place, where the port reads a dict with input_ids"
                 )
+                raise NotStandard(node, f"{why} and labels", DICT)
         if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign) and not self.backward:
             if isinstance(node.target, cst.Name) and node.target.value in self.forward.losses:
                 self._divided(node, node.value)

@@ -80,10 +80,10 @@ class SiteRule:
         return kinds if self.apply is not None else tuple(f"reading {name}" for name in kinds)
 
 
-def load_python_rule(file: Path, pack: str) -> SiteRule:
-    """The rule in a file. InputError names the file, the line and what is wrong with it."""
+def load_python_rule(file: Path, pack: str, root: Path) -> SiteRule:
+    """The rule in a file of the pack in `root`. InputError names the file, the line and what is wrong with it."""
     try:
-        module = run(file, pack)
+        module = run(file, pack, root)
         part_of = getattr(module, "PART_OF", "")
         id, doc = part_of or module.ID, (module.__doc__ or "").strip()
         if not doc:
