@@ -70,7 +70,9 @@ out/sft5 runs/best-opt HuggingFaceH4/zephyr-7b-beta HuggingFaceTB/SmolLM2-135M l
 me/chatgpt5-distill 01-ai/Yi-1.5-6B t500 nvidia/AceReason-Nemotron-7B nvidia/Llama-3.1-Nemotron-Nano-8B-v1
 nvidia/Mistral-NeMo-Minitron-8B-Base nvidia/OpenReasoning-Nemotron-1.5B unsloth/Phi-3-mini-4k-instruct
 h2oai/h2o-danube3-4b-base sarvamai/sarvam-1 deepseek-ai/DeepSeek-R1-Distill-Llama-8B me/led-controller out/git
-vngrs-ai/Kumru-2B Salesforce/xgen-7b-8k-base me/grokking tiiuae/Falcon3-1B-Base me/helium-chat
+vngrs-ai/Kumru-2B
+deepseek-ai/DeepSeek-R1-Distill-Qwen-7B Qwen/Qwen2-7B Salesforce/xgen-7b-8k-base me/grokking tiiuae/Falcon3-1B-Base
+me/helium-chat
 """.split()
 
 

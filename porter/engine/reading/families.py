@@ -26,6 +26,7 @@ from ..script.training import Training, families
 from ..steps.step import Phase, step
 from ..tokens.tokenizers import LOADS
 from .checkpoints.resuming import is_checkpoint
+from .model_menus import say_menu
 from .quantization import OF_STORED
 from .unseen_models import say_adapters, say_unknown
 
@@ -161,7 +162,7 @@ def _check_usual_model(porting: Training) -> None:
     It is an error and no refusal: the port is right for another model.
     """
     value = porting.value("model.id")
-    if value is None or value.kind != "expression":
+    if value is None or value.kind != "expression" or say_menu(porting, value):
         return
     refusals: list[tuple[str, str, str | None]] = []
     launched = given_by_launches(Path(porting.module.path))

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 
 # Those of a maker whose other models it has, or whose name has one of these in it.
 NOT_OF_THE_FAMILY = re.compile(
-    r"(?:^|[-_.])(?:mixtral|mistral-small-[34]|ministral-3|pixtral|voxtral|gemma-?3n|t5-?gemma|(?:pali|recurrent|vault)"
+    r"^qwen-\d|(?:^|[-_.])(?:mixtral|mistral-small-[34]|ministral-3|pixtral|voxtral|gemma-?3n|t5-?gemma|(?:pali|recurrent|vault)"
     r"gemma|shieldgemma-2-|llama-4|llama-3\.2-(?:11b|90b)|llama-guard-(?:4|3-11b)|diffllama|video-?llama|qwen1\.5-moe|"
-    r"qwen-\d|qwen2-\d|qwen[\d.]*-(?:vl|omni|audio)(?![a-z])|colqwen|qwen3\.5|qwen3-(?:30b|235b|coder|next)|"
-    r"falcon-?mamba|llava|idefics|a\d+(?:\.\d+)?b(?![a-z\d])|moe(?![a-z]))"
+    r"qwen[\d.]*-(?:vl|omni|audio)(?![a-z])|colqwen|qwen3\.5|qwen3-(?:30b|235b|coder|next)|"
+    r"falcon-?mamba|llava|idefics|vl(?![a-z])|a\d+(?:\.\d+)?b(?![a-z\d])|moe(?![a-z]))"
 )
 # Those whose name is a word of its own, or the first of one: decoders, ...
 DECODERS = (
-    "mamba", r"phi[-_]?\d", "falcon(?!3)", "gpt-?2", "gpt[-_]?neo", "gpt-j(?![a-z])", "gpt-oss", "gpt-sw3",
+    "mamba", r"phi[-_]?\d", "falcon(?!3)", "gpt-?2", "gpt[-_]?neo", "gpt-?j(?![a-z])", "gpt-oss", "gpt-sw3",
     "gpt4all-j", "openai-gpt", "japanese-gpt", "open-?calm", "mgpt", "kogpt", "phogpt", "biomedlm", "codeparrot",
     r"tinystories-(?:instruct-)?\d", "pythia", r"opt-\d", "bloom", "mpt-", "replit-code", "sea-lion-[37]b", "olmo",
     "flexolmo", "granite", r"deepseek-(?:v\d|vl|moe|ocr|coder-v2)", r"deepseek-r1(?:-zero|-0528)?$",
