@@ -196,13 +196,16 @@ def _settle_types(porting: Training, site: Site, versions: Mapping[str, str], it
 
 
 def _is_model_object(porting: Training, model: Argument) -> bool:
-    """Whether a model argument is rather an object than a name: made by a call, unpacked, or a parameter `model`."""
+    """Whether a model argument is rather an object than a name: made by a call, unpacked, a parameter `model`, or a
+    `model` that nothing in reach makes."""
     node = model.node
     if isinstance(node, cst.Call):
         return True
     if isinstance(node, cst.Attribute):
         held = node.attr.value == "model" and porting.module.qualified(node) is None  # self.model, loader.model
         return (held and SETTINGS.search(model.text) is None) or bool(store_of(porting.module, node))
+    if isinstance(node, cst.Name) and not bindings_of(porting.module, node):  # a star import's, or in no Python
+        return re.search(r"(?i)name|path|id|repo|checkpoint", model.text) is None and not model.text.isupper()
     return bool(store_of(porting.module, node)) or any(
         (isinstance(binding.value, cst.Call) and not _makes_text(porting, binding.value))
         or binding.kind == "unpack"
