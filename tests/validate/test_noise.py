@@ -47,7 +47,7 @@ def test_a_long_warm_up_is_no_difference() -> None:
 
 
 def test_a_warm_up_of_thousands_of_steps_moves_weights_by_a_few_last_places() -> None:
-    source = trained(7e-9)
+    source = trained(3e-8)
     found = checks.check_weights(source, rounded(source, 1), FLOAT32)
 
     assert found.measured is not None and found.measured > MOST, "would have been called different"
