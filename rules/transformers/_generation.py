@@ -192,7 +192,7 @@ def settle_keywords(porting: Porting, site: Site, method: str, inputs: tuple[str
             message = f"{method}({name}={shown(argument.text)}): {reason}."
             porting.find(site.rule, "error", message, "Leave it out if it is the model's own.", *place)
         porting.fate(row)
-    if site.unknown_keywords:
+    if held:
         _say_settings_of_dicts(porting, site, method, inputs, held)
     stays(porting, site.arguments)
     return dropped

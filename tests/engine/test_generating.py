@@ -214,6 +214,8 @@ DICTS = [
     "def settings(n):\n    if n > 3:\n        return {'num_beams': 4}\n    return {}\nkw = settings(len(rows))",
     "BASE = {'num_beams': 4}\nMORE = {'top_k': 4}\nkw = {**BASE} if len(rows) > 3 else MORE.copy()",
     "BASE = {'num_beams': 4}\nkw = dict(BASE | {'top_k': 3}) if len(rows) > 3 else {}",
+    "from transformers import GenerationConfig\nconfig = GenerationConfig(num_beams=4, top_k=3)\n"
+    "kw = {'generation_config': config}",
 ]
 CALLED = [
     "print(model.generate(**ids, **kw))",
