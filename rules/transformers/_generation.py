@@ -19,10 +19,12 @@ from porter.packs.script import (
     evaluate,
     function_around,
     held_by,
+    plain_version,
     role_uses,
     shortened,
     shown,
     unwraps,
+    version_key,
 )
 from porter.packs.training import is_another, is_in_reach
 from porter.packs.writing import stays
@@ -157,6 +159,12 @@ def is_text(porting: Porting, node: cst.BaseExpression) -> bool:
         return isinstance(evaluate(porting.module, node), str)
     except Unknown:
         return False
+
+
+def release_of_generation(porting: Porting, since: str) -> list[str]:
+    """`transformers="4.31.0"` for what samples as the script's release did, where that is older than `since`."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    return [f'transformers="{version}"'] if version and version_key(version) < version_key(since) else []
 
 
 def settle_keywords(porting: Porting, site: Site, method: str, inputs: tuple[str, ...] = INPUTS) -> list[cst.Arg]:
