@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -38,7 +37,7 @@ RELOADED = "models that the port loads again"  # of a trainer: their names, wher
 INPUTS = ("inputs", "input_ids", "attention_mask", "streamer", "generation_config")
 TASK = "text-generation"
 MAX_CALLS = 8  # functions that call each other
-MAKES = re.compile(r"\b(load_model|apply_peft|apply_lora|apply_adapter)\(")
+MAKES = ("load_model", "apply_peft", "apply_lora", "apply_adapter")  # functions of the runtime
 LEAVE_OUT = "Leave it out, or generate in a script of its own from what this one saves."
 LOADERS = ("transformers.AutoModel", "peft.PeftModel", "peft.AutoPeftModel")
 
@@ -146,7 +145,7 @@ def made_by_port(porting: Porting, model: cst.BaseExpression) -> bool | None:
     bindings = [b for b in found[1] if module.span(b.node)[0] < module.span(model)[0]] if found is not None else []
     for value in (value for binding in reversed(bindings) for value in binding_origins(module, binding)):
         start = module.span(value)[0]
-        if any(edit.start <= start < edit.end and MAKES.search(edit.new) for edit in porting.edits):
+        if any(name.endswith(MAKES) for edit in porting.around(start) for name in edit.calls):
             return True
         name = module.qualified(value.func) if isinstance(value, cst.Call) else None
         if name is not None and name.endswith(".from_pretrained") and name.startswith(LOADERS):
