@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -231,7 +232,7 @@ class _Finder:
 
     def imported(self, name: str, place: str) -> tuple[str, str] | None:
         """The module of the project that `name` is, or is from, and its name there; (file, "") for itself."""
-        for node in ast.walk(self.trees[place]):
+        for node in _nodes(self.trees[place]):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     found = self.module(alias.name, place) if (alias.asname or alias.name) == name else None
@@ -265,7 +266,7 @@ class _Finder:
 
     def read_imported(self) -> None:
         """Read the project's modules that the script imports: a class of settings may stand there."""
-        for node in ast.walk(self.trees[""]):
+        for node in _nodes(self.trees[""]):
             home = (
                 "." * node.level + (f"{node.module}." if node.module else "")
                 if isinstance(node, ast.ImportFrom)
@@ -286,8 +287,8 @@ class _Finder:
     def in_parsers(self, name: str, depth: int, adds: str = "add_argument") -> Iterator[tuple[str, str]]:
         """What arguments and fields of that name usually hold: their defaults, or what the project's launches give."""
         for tree in list(self.trees.values()):
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(adds):
+            for node in _nodes(tree):
+                if isinstance(node, ast.Call) and _last_name(node.func).endswith(adds):
                     flags = [flag.value for flag in node.args if isinstance(flag, ast.Constant)]
                     words = {word.arg: word.value for word in node.keywords}
                     flag = next((str(flag) for flag in flags if str(flag).startswith("--")), str(flags[:1]))
@@ -309,8 +310,8 @@ class _Finder:
                 elif isinstance(node, ast.ClassDef):
                     made = [
                         word.value
-                        for call in ast.walk(tree)
-                        if isinstance(call, ast.Call) and ast.unparse(call.func) == node.name
+                        for call in _nodes(tree)
+                        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == node.name
                         for word in call.keywords
                         if word.arg == name
                     ]
@@ -387,8 +388,18 @@ def _set_to(tree: ast.Module, name: str) -> list[ast.expr]:
     return [*{ast.dump(value): value for target, value in _assigned(tree) if target == name}.values()]
 
 
+@lru_cache(16)
+def _nodes(tree: ast.Module) -> list[ast.AST]:
+    """All of a module, which many ask for in turn."""
+    return [*ast.walk(tree)]
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(tree):
+    for node in _nodes(tree):
         if isinstance(node, ast.Assign):
             yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
