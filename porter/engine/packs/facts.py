@@ -32,6 +32,8 @@ class Facts:
     loads_pair: tuple[str, ...] = ()  # functions that load a model and its tokenizer, and give (model, tokenizer)
     gives_back_pair: tuple[str, ...] = ()  # those that give (model, tokenizer) back as they got them
     loads_adapters: tuple[str, ...] = ()  # those that put the adapters of a folder into the model that they get
+    puts_in_adapters: tuple[str, ...] = ()  # those that put new adapters into the model that they get
+    model_classes: tuple[str, ...] = ()  # classes of models: what an annotation of the model names
     gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
     gpu_made: tuple[str, ...] = ()  # functions and classes whose values are of the GPU's side, of whatever package
     gpu_drivers: tuple[str, ...] = ()  # packages that ask the GPU's driver, and raise where there is none
