@@ -24,7 +24,6 @@ WORD = re.compile(rf"(?<![a-z0-9])({'|'.join(LIBRARIES)})(?![a-z0-9])", re.IGNOR
 KNOWN: dict[str, str] = {
     "engine/answering/library_names.py": "transformers trl unsloth",
     "engine/answering/unclaimed_configs.py": "peft transformers trl unsloth",
-    "engine/assembling/gone_names.py": "datasets huggingface_hub",
     "engine/assembling/imports.py": "accelerate bitsandbytes datasets deepspeed peft torch transformers trl unsloth",
     "engine/assembling/installs.py": "accelerate bitsandbytes datasets deepspeed peft torch transformers trl "
     "unsloth vllm",
