@@ -262,7 +262,8 @@ def reporters(porting: Porting) -> list[str] | None:
             return ["wandb"]
         site = porting.trainer
         assert site is not None
-        message = "report_to isn't set: transformers 4 reports to every tracker that is installed, the port to none."
+        said = "report_to=None" if porting.given("log.report_to") else "report_to isn't set"
+        message = f"{said}: transformers 4 reports to every tracker that is installed, the port to none."
         fix = 'Set it, report_to="tensorboard", for a log of the port.'
         porting.find("TP101", "info", message, fix, site.line, site.column)
     if value is None:
