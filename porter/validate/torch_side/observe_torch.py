@@ -40,6 +40,7 @@ from ..stand_ins.substitutes import (
     patch_loaders,
     patch_save_pretrained,
 )
+from ..world.metrics import stand_in_metrics
 from ..world.start import stand_in_world
 from . import left_padding
 from .asked_for import ASKED, keep_asked, keep_turned_off, named_folder, watch_outputs, without_reports
@@ -75,6 +76,7 @@ def main() -> int:
     substitutes = Substitutes(settings, "source", arguments, Path(folder))
     stand_in_world(substitutes, "source", settings.sources, settings.work)
     patch_loaders(substitutes)
+    stand_in_metrics(settings.sources, substitutes.note)
     events = Events(trace_folder, substitutes.outside, script)
     observer = Observer(settings, substitutes, trace_folder, events)
     patch_models(settings, substitutes, observer)
