@@ -33,6 +33,8 @@ DATA = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet")
 FORMS = ("json", "lines", "csv")
 CONFIGURATION = (".yaml", ".yml", ".toml", ".ini", ".cfg")
 THROUGH = ("pathlib", "jsonlines", "codecs", "gzip", "io", "os", "genericpath", "posixpath", "glob", "srsly")
+# What else of this package opens a file while the user's code runs reads its own.
+HANDING_ON = ("porter.runtime", "porter.validate.stand_ins.data", "porter.validate.observing")
 POINTER = b"version https://git-lfs.github.com/spec"
 ABSENT = ("FileNotFoundError", "OSError", "IOError")
 NAMED_CONFIGURATION = re.compile(r"(config|settings|hparams|params|deepspeed|ds_|zero\d)", re.IGNORECASE)
@@ -205,7 +207,7 @@ def patch_files(missing: MissingFiles) -> None:
     @functools.wraps(_open)
     def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
         if isinstance(mode, str) and not set(mode) & set("wax+") and not isinstance(file, int):
-            file = missing.stand_in(file, users_frame(THROUGH)) or file
+            file = missing.stand_in(file, users_frame(THROUGH, HANDING_ON)) or file
         return _open(file, mode, *args, **kwargs)
 
     builtins.open = io.open = opened
@@ -233,7 +235,7 @@ def _asked(original: Any, missing: MissingFiles) -> Any:
             return answer
         if missing.given and missing.given_for(text):
             return True
-        frame = users_frame(THROUGH)
+        frame = users_frame(THROUGH, HANDING_ON)
         suffix = Path(text).suffix.lower()
         if frame is None or (suffix not in DATA and not re.fullmatch(r"(\.\d[\w-]*)?", suffix)):  # run-v1.5 is a folder
             return False
@@ -255,7 +257,7 @@ def _patch_glob(missing: MissingFiles) -> None:
         found = original(*args, **kwargs)
         pattern = args[0] if args else kwargs["pathname"]
         suffix = Path(str(pattern)).suffix.lower()
-        frame = users_frame(THROUGH)
+        frame = users_frame(THROUGH, HANDING_ON)
         if found or suffix not in DATA or frame is None:
             return found
         return [re.sub(r"\*+/?", "made_up", str(pattern))]
@@ -277,7 +279,7 @@ def _table(original: Any, name: str, missing: MissingFiles) -> Any:
         if not args:
             return original(**kwargs)
         path, *args = args  # type: ignore[assignment]
-        frame = users_frame(THROUGH)
+        frame = users_frame(THROUGH, HANDING_ON)
         known = isinstance(path, str | os.PathLike) and "://" not in str(path)
         given = missing.given_for(str(path)) if known and missing.given else None
         if given is not None:

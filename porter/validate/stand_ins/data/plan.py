@@ -153,14 +153,17 @@ def rows_of(entry: dict[str, Any]) -> list[dict[str, Any]]:
     return made_up_rows(entry["columns"], entry["count"], entry["seed"], entry["limit"])
 
 
-def users_frame(through: tuple[str, ...] = ()) -> FrameType | None:
-    """The frame of the user's code that called us directly or through the modules `through`, None for a library."""
+def users_frame(through: tuple[str, ...] = (), ours: tuple[str, ...] = ("porter.",)) -> FrameType | None:
+    """The frame of the user's code that called us directly or through the modules `through`, None for a library.
+
+    `ours` are modules of this package that hand on what the user calls.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if of_user(frame.f_code.co_filename):
             return frame
-        if not module.startswith(("porter.", *through)):
+        if not module.startswith((*ours, *through)):
             return None
         frame = frame.f_back
     return None
