@@ -208,6 +208,20 @@ def test_the_folder_of_a_file_that_stands_in_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
+def test_what_the_tool_itself_asks_for_is_not_the_scripts_question(tmp_path: Path) -> None:
+    """The script would end without what that line gives: a stand-in's own answer was taken for its data file."""
+    script = tmp_path / "copy" / "train.py"
+    script.parent.mkdir()
+    text = (
+        "from transformers import AutoTokenizer\ntokenizer = AutoTokenizer.from_pretrained('org/llama-2-7b-hf')\n"
+        "assert tokenizer != None\nprint(tokenizer.eos_token)\n"
+    )
+    settings(tmp_path, script, text)
+    run = observed(tmp_path, "source", script)
+    assert run.stdout.strip() == "</s>", run.stderr
+
+
+@pytest.mark.real
 def test_a_placeholder_is_a_file_where_the_script_tells_its_form(project: tuple[Path, Path]) -> None:
     work, script = project
     text = (

@@ -25,7 +25,7 @@ from ..preloading import client as preloading
 from .data.columns import rows_of_a_step
 from .data.healing import mark, patch_datasets, rows_needed, there
 from .data.missing_files import MissingFiles, patch_files
-from .data.plan import DataPlan, rows_of, users_frame
+from .data.plan import LISTS, DataPlan, rows_of, users_frame
 from .models.adapter import base_of, make_adapter
 from .models.folders import holds_model, lacks_adapter
 
@@ -267,7 +267,10 @@ def patch_loaders(substitutes: Substitutes) -> None:
             setattr(cls, name, staticmethod(substitutes.read_dataset(getattr(cls, name))))
     cut_selections()
     settings = substitutes.settings
-    patch_datasets(rows_needed(settings.steps, rows_of_a_step(settings.sources)))
+    lists = LISTS in settings.columns
+    if lists:
+        substitutes.note("columns of datasets were lists, as before datasets 4: the script uses one as a list")
+    patch_datasets(rows_needed(settings.steps, rows_of_a_step(settings.sources)), lists)
     patch_files(substitutes.missing)
 
     import transformers
