@@ -25,6 +25,7 @@ from ..engine.script.where_values_go import followed, held_by, unwraps
 from ..engine.settling.decisions import decide as decide_condition
 from ..engine.settling.kept_branch import keep_branch
 from ..engine.settling.unused import drop_device_maps
+from ..engine.tokens.numpy_tokens import IDS_ASKED
 from ..engine.tokens.numpy_tokens import settle_call as settle_tokens
 from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
 from ..engine.tokens.tokenizers import is_tokenizer, reads_files, tokenizer_load, tokenizes_alike
@@ -36,6 +37,7 @@ from ..source.conditions import asks_for_gpu, bare, left_on_gpu
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run
 from ..source.machine.library_constants import TORCH_TYPES
 from ..source.module import Module, flatten
+from ..source.project.model_names import usual_texts
 from ..source.scopes import Binding, Scope, inside
 from ..source.values import Unknown, dict_items, evaluate, read_value
 from ..text.edits import line_end, line_start, within
@@ -43,6 +45,7 @@ from ..text.import_lines import names_in
 
 __all__ = [
     "AGAIN",
+    "IDS_ASKED",
     "TOKENIZER_LOADS",
     "TORCH_TYPES",
     "Binding",
@@ -99,6 +102,7 @@ __all__ = [
     "tokenizer_load",
     "tokenizes_alike",
     "unwraps",
+    "usual_texts",
     "version_key",
     "within",
     "without_placement",

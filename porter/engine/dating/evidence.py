@@ -69,6 +69,8 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     if library == "transformers":
         yield from _fractions(porting)
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
+    if not unsloth:
+        yield from _refused_values(porting, library)
     known, seen = history(), set()
     used = list(dict.fromkeys((name, tuple(keywords)) for name, keywords in _uses(porting)))
     if not unsloth:
@@ -199,6 +201,22 @@ def _fractions(porting: Training) -> Iterator[Evidence]:
             if version_key(day) < version_key(until):
                 yield Evidence(f"{argument.name}={value}", None, since, acts=True)
                 return
+
+
+def _refused_values(porting: Training, library: str) -> Iterator[Evidence]:
+    """Values that a keyword took once: `optim="adamw_hf"`, `report_to=None`."""
+    for site in porting.sites:
+        rule = tables_of(porting).get(site.qualified)
+        if rule is None or _is_guarded(porting, site.node):
+            continue
+        for argument in site.arguments:
+            row = rule.table.row(argument.name)
+            if row is None or not row.refuses or rule.table.library_of(row.name) != library:
+                continue
+            gone = row.refused_from(argument.value.literal) if argument.value.known and argument.certain else None
+            if gone is not None:
+                name = site.qualified.rpartition(".")[2]
+                yield Evidence(f"{name}({argument.name}={argument.value.literal!r})", None, gone)
 
 
 def _before_unsloth(porting: Training) -> frozenset[str]:
