@@ -56,7 +56,8 @@ from porter.validate.stand_ins.data.columns import find_columns, find_reads, lon
         ("d = load_dataset('x').filter(lambda r: r['lang'] == 'en')", {"lang": {"one of": ["en", "other"]}}),
         ("d = load_dataset('x').filter(lambda r: r['ok'] is True)", {"ok": "choice"}),
         (
-            "d = load_dataset('x').class_encode_column('topic')\nd = d.train_test_split(0.1, stratify_by_column='label')",
+            "d = load_dataset('x').class_encode_column('topic')\n"
+            "d = d.train_test_split(0.1, stratify_by_column='label')",
             {"topic": {"one of": ["topic a", "topic b", "topic c", "topic d"]}, "label": {"one of": [0, 1]}},
         ),
         (

@@ -37,7 +37,7 @@ def test_a_model_without_such_layers_has_none(tmp_path: Path) -> None:
     assert not (tmp_path / "adapter").exists()
 
 
-SETTINGS = {"r": 2, "lora_alpha": 6, "target_modules": ["o_proj", "up_proj"], "modules_to_save": None, "peft_type": "LORA"}
+SETTINGS = {"r": 2, "lora_alpha": 6, "target_modules": ["o_proj", "up_proj"], "modules_to_save": None}
 
 
 def test_one_whose_settings_are_there_without_its_weights_has_those(tmp_path: Path) -> None:

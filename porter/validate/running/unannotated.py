@@ -91,9 +91,7 @@ def made_up_by_use(name: str, node: ast.AST, defaults: Mapping[str, Any], settin
     return _plain(name, uses)
 
 
-def _settings(
-    name: str, fields: set[str], gotten: set[str], node: ast.AST, defaults: Mapping[str, Any]
-) -> Settings:
+def _settings(name: str, fields: set[str], gotten: set[str], node: ast.AST, defaults: Mapping[str, Any]) -> Settings:
     """Settings with these fields; what is `gotten` may be missing, and is where nothing tells its value."""
     made = Settings()
     for field in sorted(fields):
@@ -212,7 +210,7 @@ def _text(node: ast.AST) -> str:
 
 
 def defaults_of(trees: Sequence[ast.AST]) -> dict[str, Any]:
-    """What settings of a name have in these modules: in `add_argument("--name", default=...)` and fields of dataclasses,
+    """What settings have by name: in `add_argument("--name", default=...)` and fields of dataclasses of these modules,
     else in `settings = {"name": ...}` and `settings.get("name", ...)`."""
     found: dict[str, Any] = {}
     other: dict[str, Any] = {}

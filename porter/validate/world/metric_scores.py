@@ -110,8 +110,14 @@ def bleu(
     ratio = length / wanted if wanted else 0.0
     penalty = 1.0 if ratio > 1.0 else math.exp(1 - 1 / ratio) if ratio else 0.0
     mean = math.exp(sum(map(math.log, precisions)) / max_order) if min(precisions) > 0 else 0.0
-    lengths = {"translation_length": length, "reference_length": wanted}
-    return {"bleu": mean * penalty, "precisions": precisions, "brevity_penalty": penalty, "length_ratio": ratio} | lengths
+    return {
+        "bleu": mean * penalty,
+        "precisions": precisions,
+        "brevity_penalty": penalty,
+        "length_ratio": ratio,
+        "translation_length": length,
+        "reference_length": wanted,
+    }
 
 
 def words(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .metric_scores import SCORES, WANTED
@@ -115,5 +115,3 @@ class _OfOld(Metric):
 
 def _as_of_old(name: str, config_name: str | None, told: Callable[[str, bool], None]) -> Metric:
     return _OfOld(name, config_name, told)
-
-

@@ -26,7 +26,7 @@ SPREAD = 0.05  # of its values: enough that a run without it trains otherwise
 
 
 def make_adapter(folder: Path, base: Path, like: Path | None = None) -> list[str]:
-    """Write a LoRA adapter for the model in `base`, as PEFT saves it; the layers' names, none where it has none of them.
+    """Write a LoRA adapter for the model in `base`, as PEFT saves it; its layers' names, none where the model has none.
 
     Rank, scale and layers are those of the adapter_config.json in the folder `like`, where there is one.
     """
