@@ -90,6 +90,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "it isn't the rows that lack {0}: the source reads it of settings or a file of its own, and ends so on a GPU, "
         "too",
     ),
+    (
+        r"OperationalError: (?:unable to open database file|no such table: (\w+))",
+        "a database that isn't here, of which nothing tells the tables' rows: --file NAME=FILE, by the name that the "
+        "script gives it",
+    ),
     (r"KeyError: '([A-Z][A-Z0-9]*_[A-Z0-9_]+)'", "a variable of the environment that isn't set: {0}=VALUE before it"),
     (
         r"(?:KeyError: |Column name |\"?Column )['\"]?([\w.-]+)['\"]?.*",

@@ -23,9 +23,9 @@ from .comparing.trace import Trace
 from .comparing.verdict import Check, Verdict, distinct
 from .environments.choose import port_python, releases_of, remember_python, remembered_python, source_python
 from .helping import cause_of_crash, crash_of, is_environment, last_error
+from .made_up_again import repaired
 from .observing.settings import LATE, Settings
 from .options import DEFAULTS, Options
-from .running.made_up_again import repaired
 from .running.processes import Limits, RunFailed, environment, hub_reachable, import_ahead, run_observed
 from .stand_ins.command_line.arguments import recorded_arguments
 from .stand_ins.command_line.command_lines import project_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from porter.validate.helping import cause_of_crash, crash_of, help_for, is_environment, last_error
+from porter.validate.made_up_again import IN_VAIN, repaired
 from porter.validate.observing.settings import Settings
-from porter.validate.running.made_up_again import IN_VAIN, repaired
 from porter.validate.running.processes import RunFailed
 from porter.validate.stand_ins.data.repair import REPAIR
 
@@ -57,6 +57,7 @@ TRACEBACK = """Traceback (most recent call last):
             "batched tensors with the same length. Perhaps your features (`text` in this case) have excessive nesting",
             ("on a GPU, too", "remove_unused_columns=False leaves text"),
         ),
+        ("sqlite3.OperationalError: unable to open database file", ("database that isn't here", "--file")),
         ("ValueError: chosen should be an str but got <class 'list'>", ("on a GPU, too", "TRL 0.12")),
     ],
 )

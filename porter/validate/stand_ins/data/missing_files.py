@@ -16,12 +16,14 @@ import json
 import os
 import pathlib
 import re
+import sqlite3
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ...observing.callers import INSTALLED, of_user
 from ...observing.spelling import by_place
+from .documents import made_up_pdf
 from .file_questions import ends_without, ends_without_folder, leaves
 from .plan import DataPlan, rows_of, users_frame
 from .rows import made_up_value
@@ -29,10 +31,11 @@ from .rows import made_up_value
 if TYPE_CHECKING:
     from ..substitutes import Substitutes
 
-DATA = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet")
+DATA = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet", ".pdf")
 FORMS = ("json", "lines", "csv")
 CONFIGURATION = (".yaml", ".yml", ".toml", ".ini", ".cfg")
-THROUGH = ("pathlib", "jsonlines", "codecs", "gzip", "io", "os", "genericpath", "posixpath", "glob", "srsly")
+OF_PDFS = ("pdfplumber", "pdfminer", "pypdf", "PyPDF2")
+THROUGH = (*OF_PDFS, "pathlib", "jsonlines", "codecs", "gzip", "io", "os", "genericpath", "posixpath", "glob", "srsly")
 # What else of this package opens a file while the user's code runs reads its own.
 HANDING_ON = ("porter.runtime", "porter.validate.stand_ins.data", "porter.validate.observing")
 POINTER = b"version https://git-lfs.github.com/spec"
@@ -158,6 +161,10 @@ class MissingFiles:
 
 def write_file(file: Path, suffix: str, entry: dict[str, Any]) -> None:
     """Rows of `entry` as JSON, JSON lines, CSV, parquet or text, by how the script reads them, else by the suffix."""
+    if suffix == ".pdf":
+        texts = (made_up_value("text", "text", index, entry["seed"]) for index in range(entry["count"]))
+        file.write_bytes(made_up_pdf(texts))
+        return
     rows, form, document = rows_of(entry), entry.get("form", ""), entry.get("document")
     if suffix == ".parquet":
         import pandas  # type: ignore[import-untyped]
@@ -217,6 +224,14 @@ def patch_files(missing: MissingFiles) -> None:
         setattr(pathlib.Path, name, _asked(getattr(pathlib.Path, name), missing))
     _patch_glob(missing)
     _patch_tables(missing)
+    connect = sqlite3.connect
+
+    @functools.wraps(connect)
+    def connected(database: Any, *args: Any, **kwargs: Any) -> Any:
+        given = missing.given_for(database) if missing.given and isinstance(database, str) else None
+        return connect(given or database, *args, **kwargs)
+
+    sqlite3.connect = connected
 
 
 def _asked(original: Any, missing: MissingFiles) -> Any:

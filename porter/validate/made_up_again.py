@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ..comparing.trace import Trace
-from ..helping import last_error
-from ..observing.settings import Settings
-from ..stand_ins.data.plan import KEPT
-from ..stand_ins.data.repair import REPAIR
-from .processes import RunFailed
+from .comparing.trace import Trace
+from .helping import last_error
+from .observing.settings import Settings
+from .running.processes import RunFailed
+from .stand_ins.data.plan import KEPT
+from .stand_ins.data.repair import REPAIR
 
 REPAIRS = 4  # runs of a source that made-up rows may cost, beside the last
 IN_VAIN = ", though made-up rows have {!r}"
