@@ -23,7 +23,7 @@ def rendered(model_id: str, family: str, turns: list[dict[str, str]], *, prompt:
         ("HuggingFaceTB/SmolLM2-135M-Instruct", "llama3", "<|im_start|>assistant\nSo.<|im_end|>\n"),
         ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", "llama3", "<|assistant|>\nSo.</s>\n"),
         ("HuggingFaceH4/zephyr-7b-beta", "mistral", "<|assistant|>\nSo.</s>\n"),
-        ("meta-llama/Llama-3.2-1B-Instruct", "llama3", "<|start_header_id|>assistant<|end_header_id|>\n\nSo.<|eot_id|>"),
+        ("meta-llama/Llama-3.2-1B-Instruct", "llama3", "assistant<|end_header_id|>\n\nSo.<|eot_id|>"),
         ("mistralai/Mistral-7B-Instruct-v0.2", "mistral", "[/INST]So.</s>"),
     ],
 )
