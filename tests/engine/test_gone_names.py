@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from porter.engine.assembling.gone_names import GONE
+from porter.engine.packs.packs import load_packs
 
 from .porting import port, sft_script
 
 
-@pytest.mark.parametrize("name", GONE)
+@pytest.mark.parametrize("name", [name for pack in load_packs() for name, _ in pack.facts.gone])
 def test_the_installed_library_has_it_no_more(name: str) -> None:
     library, _, short = name.partition(".")
     assert not hasattr(importlib.import_module(library), short)
@@ -28,6 +28,15 @@ def test_a_name_that_is_used_is_an_error_at_its_import() -> None:
 def test_one_that_nothing_uses_goes() -> None:
     found = port(sft_script(imports="from huggingface_hub import HfApi, HfFolder"))
     assert found.status == "ported" and "HfFolder" not in found.after and "import HfApi\n" in found.after
+
+
+@pytest.mark.parametrize("module", ["transformers", "transformers.optimization"])
+def test_a_name_that_transformers_lost(module: str) -> None:
+    unused = port(sft_script(imports=f"from {module} import AdamW, get_scheduler"))
+    assert unused.status == "ported" and "AdamW" not in unused.after and "import get_scheduler\n" in unused.after
+    used = port(sft_script("print(AdamW)", imports=f"from {module} import AdamW"))
+    [said] = [finding for finding in used.findings if finding.rule == "TP007"]
+    assert said.severity == "error" and "torch.optim.AdamW" in said.fix and used.status == "partial"
 
 
 def test_an_import_that_may_fail_stays() -> None:
