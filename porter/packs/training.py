@@ -7,6 +7,7 @@ documents each name; those that aren't listed here may change with any release.
 from __future__ import annotations
 
 from ..engine.dating.argument_releases import rewritten_by
+from ..engine.dating.model_families import first_release_of
 from ..engine.draft.findings import NO_FAMILY
 from ..engine.receipts.marking import about, also
 from ..engine.script.callback_methods import EVENTS, TOKENIZER, in_callback, is_callback, parameters_of, rest_reads
@@ -50,6 +51,7 @@ __all__ = [
     "facts_of",
     "fill_defaults",
     "fill_site",
+    "first_release_of",
     "follow",
     "in_callback",
     "in_reach",

@@ -196,7 +196,7 @@ def test_what_stands_in_a_try_dates_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
-    code = json.dumps(SCRIPT.splitlines(keepends=True))
+    code = json.dumps(SCRIPT.replace("Qwen3", "Qwen2").splitlines(keepends=True))
     printed = f'{{"name": "stdout", "output_type": "stream", "text": ["{said}"]}}'
     cells = ",".join(
         f'{{"cell_type": "code", "metadata": {{}}, "execution_count": 1, "outputs": [{out}], "source": {source}}}'

@@ -23,6 +23,7 @@ from ..script.flow import binding_origins, origins
 from ..script.following.may_be_none import may_be_none
 from ..script.following.reaching import not_behind
 from ..script.training import Training
+from .model_families import first_with_its_models
 
 SOURCES = ("trl", "transformers")
 USES = ("uses",)
@@ -40,13 +41,14 @@ FLOORS = ("the oldest releases with what it uses",)
 class Evidence:
     """Something that a script uses: releases from `new` on and before `gone` have it.
 
-    With `acts` they have it before and behind that, too, where it does nothing.
+    With `acts` they have it before and behind that, too, where it does nothing. `loads`: a model, and no keyword.
     """
 
     text: str
     new: str | None
     gone: str | None
     acts: bool = False
+    loads: bool = False
 
 
 def evidence(porting: Training, library: str) -> Sequence[Evidence]:
@@ -68,6 +70,8 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     yield from _of_other_libraries(porting, library)
     if library == "transformers":
         yield from _fractions(porting)
+        if (first := first_with_its_models(porting)) is not None:
+            yield Evidence(first[1], first[0], None, loads=True)
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
     known, seen = history(), set()
     used = list(dict.fromkeys((name, tuple(keywords)) for name, keywords in _uses(porting)))

@@ -8,7 +8,7 @@ the script uses, of which releases lost some: it was written for the newest that
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...releases.history import history
 from ...releases.plain_arguments import clashes
@@ -16,10 +16,12 @@ from ...releases.uses import uses_of
 from ...releases.versions import fits, pins_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ..packs.facts import known_releases, release_by_use
+from ..script.fill_from_tables import plain_version
 from ..script.sites import Site
 from ..script.training import Training
 from .asked import asked_for, beside, pins_for
-from .evidence import SOURCES, Evidence, contradictions, evidence, releases_with_all, short_version
+from .evidence import SOURCES, Evidence, contradictions, evidence, floors, releases_with_all, short_version
+from .model_families import first_with_its_models
 from .row_order import accelerate_in
 
 
@@ -48,7 +50,7 @@ def versions_in(porting: Training) -> dict[str, str]:
     if clash and transformers is not None and trl is not None and not trl.pinned:
         # What the project pins for its other scripts can't be what this one ran on.
         transformers = transformers if version_key(transformers.version) < version_key(clash) else None
-    early = _of_the_day_of(porting, "peft")
+    early = _with_all(porting, _of_the_day_of(porting, "peft"))
     if early is not None and not any(found is not None and found.pinned for found in (trl, transformers)):
         older = transformers is None or version_key(early.version) < version_key(transformers.version)
         older = older and version_key(early.version) >= version_key(_floor(porting, "transformers"))
@@ -63,7 +65,7 @@ def versions_in(porting: Training) -> dict[str, str]:
         found["transformers"] = str(transformers)
     day = at_version(days, trl.version) if trl is not None else None
     if trl is not None and day is not None:
-        found.setdefault("transformers", f"{day} (of the day of TRL {trl.version})")
+        found.setdefault("transformers", _with_its_models(porting, f"{day} (of the day of TRL {trl.version})"))
     for library, said in (*_beside_ours(porting), *_own_libraries(porting)):
         found.setdefault(library, said)
     if (accelerate := accelerate_in(porting, found)) is not None:
@@ -73,6 +75,25 @@ def versions_in(porting: Training) -> dict[str, str]:
     for head in heads:
         found.setdefault(head["library"], f"{head['newest']} (newest table)")
     return found
+
+
+def _with_all(porting: Training, found: Date | None) -> Date | None:
+    """A transformers that another library's day tells, or the first that has what the script uses, and its models."""
+    least = floors(porting).get("transformers")
+    if found is None or least is None or version_key(found.version) >= version_key(least):
+        return found
+    return replace(found, version=least)
+
+
+def _with_its_models(porting: Training, said: str) -> str:
+    """A release that nothing asks for; or the first that has the models which the script loads, where that is later
+    and has what else it uses."""
+    first = first_with_its_models(porting)
+    if first is None or version_key(plain_version(said)) >= version_key(first[0]):
+        return said
+    if contradictions(porting, "transformers", first[0]):
+        return said
+    return f"{first[0]} (the first release with {first[1]})"
 
 
 def _beside_ours(porting: Training) -> Iterator[tuple[str, str]]:
@@ -247,7 +268,7 @@ def date(porting: Training, library: str) -> Date | None:
     """The release of `library` that the script is for; None when neither it nor a file beside it tells."""
     releases = history().releases(library)
     used = evidence(porting, library)
-    floor = max((row.new for row in used if row.new), key=version_key, default=None)
+    floor = max((row.new for row in used if row.new and not row.loads), key=version_key, default=None)
     dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
     for where, pins in pins_for(porting, library):
         fitting = [release for release in releases if all(fits(release, *pin) for pin in pins)]

@@ -14,7 +14,7 @@ from ...files import is_file, read_file
 from ...releases.versions import Pin
 from .bounds import can_meet
 from .folders import files_in, project_folders
-from .printed import Shown, printed_by, shown_by
+from .printed import Shown, left_by, printed_by, shown_by
 
 FILES = (
     "requirement*.txt",
@@ -61,13 +61,14 @@ VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 class Asked:
     """Where a release is asked for and how; `against` says what speaks against it ("" where it counts).
 
-    `shown`: not asked for, but what the script has run on, as its outputs show.
+    `shown`: not asked for, but what the script has run on, as its outputs show; `left`: as files of its runs do.
     """
 
     where: str
     pins: list[Pin]
     against: str = ""
     shown: bool = False
+    left: bool = False
 
 
 def pins_of_project(
@@ -85,9 +86,11 @@ def asked_of_project(
     notebook: str = "",
     floors: Mapping[str, str] = MappingProxyType({}),
     shown: Sequence[Shown] = (),
+    runs: Sequence[tuple[str, str]] = (),
 ) -> Iterator[Asked]:
     """What asks for a version of `library`: the script, what installs into the image that it runs in, then the files
-    beside it and above that declare it, then their commands that install it, the last of a file first.
+    beside it and above that declare it, then what its runs have left that names it (`runs`, of `files_of_runs`), then
+    commands that install it, the last of a file first.
 
     `notebook` is the raw text of the one that `text` is from: its outputs say what its cells printed, what pip
     installed and what libraries print (`shown`). `floors` are the oldest releases that the script can run on: a command
@@ -111,6 +114,8 @@ def asked_of_project(
         declared.append(held)
         if found := _in_file(held[1], library):
             yield Asked(file.name, found)
+    for where, release in left_by(runs, library, shown):
+        yield Asked(where, [("==", release)], shown=True, left=True)
     bounds: dict[str, list[tuple[str, list[Pin]]]] = {}
     for where, text in commands:
         for command, found in _in_commands(text, library):
@@ -120,12 +125,16 @@ def asked_of_project(
                     least = [("what the script uses", [(">=", floors[other])])] if other in floors else []
                     bounds[other] = [*least, *((name, pins) for name, pins in ranges if pins)]
             against = (
-                f"{name} ({other}{','.join(f'{sign}{version}' for sign, version in bound)})"
+                f"{name} ({said(other, bound)})"
                 for other in {library: "", **floors}
                 for name, bound in bounds[other]
                 if not can_meet([*_in_command(command, other), *bound]) and can_meet(bound)
             )
             yield Asked(where, found, next(against, ""))
+
+
+def said(library: str, pins: Sequence[Pin]) -> str:
+    return f"{library}{','.join(f'{sign}{version}' for sign, version in pins)}"
 
 
 def _in_outputs(notebook: str, library: str, shown: Sequence[Shown]) -> Iterator[Asked]:
