@@ -46,7 +46,6 @@ KNOWN: dict[str, str] = {
     "engine/reading/adapters.py": "peft trl unsloth",
     "engine/reading/checkpoints/own_checkpoints.py": "transformers",
     "engine/reading/checkpoints/saved_adapters.py": "trl",
-    "engine/reading/families.py": "unsloth",
     "engine/reading/kept_configs.py": "deepspeed",
     "engine/reading/launch.py": "accelerate deepspeed",
     "engine/reading/made_elsewhere.py": "peft transformers trl",
@@ -55,6 +54,7 @@ KNOWN: dict[str, str] = {
     "engine/reading/precision.py": "deepspeed peft torch transformers trl",
     "engine/reading/quantization.py": "transformers",
     "engine/reading/read_trainer.py": "datasets transformers trl",
+    "engine/reading/unseen_models.py": "peft",
     "engine/script/fill_from_tables.py": "unsloth",
     "engine/script/flow.py": "peft",
     "engine/script/following/may_be_none.py": "torch",
@@ -88,6 +88,7 @@ KNOWN: dict[str, str] = {
     "source/project/modules.py": "accelerate bitsandbytes datasets deepspeed huggingface_hub peft ray "
     "swanlab torch transformers trl unsloth vllm wandb",
     "source/project/pins.py": "accelerate datasets modal peft transformers trl unsloth",
+    "source/project/other_models.py": "unsloth",
     "source/values.py": "torch",
     "text/expressions.py": "torch",
 }

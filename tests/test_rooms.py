@@ -97,7 +97,10 @@ def reached(module: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.relative_to(ROOT.parent).as_posix())
+RULES = sorted({path.parent for path in (ROOT.parent / "rules").rglob("*.py") if "cases" not in path.parts})
+
+
+@pytest.mark.parametrize("folder", [*FOLDERS, *RULES], ids=lambda folder: folder.relative_to(ROOT.parent).as_posix())
 def test_no_folder_is_crowded(folder: Path) -> None:
     modules = sorted(path.stem for path in folder.glob("*.py"))
     assert len(modules) <= MOST, f"{len(modules)} modules: which of them belong in a room of their own?"

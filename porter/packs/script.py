@@ -25,6 +25,7 @@ from ..engine.script.where_values_go import followed, held_by, unwraps
 from ..engine.settling.decisions import decide as decide_condition
 from ..engine.settling.kept_branch import keep_branch
 from ..engine.settling.unused import drop_device_maps
+from ..engine.tokens.numpy_tokens import IDS_ASKED
 from ..engine.tokens.numpy_tokens import settle_call as settle_tokens
 from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
 from ..engine.tokens.tokenizers import is_tokenizer, reads_files, tokenizer_load, tokenizes_alike
@@ -43,6 +44,7 @@ from ..text.import_lines import names_in
 
 __all__ = [
     "AGAIN",
+    "IDS_ASKED",
     "TOKENIZER_LOADS",
     "TORCH_TYPES",
     "Binding",

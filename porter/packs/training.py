@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..engine.dating.argument_releases import rewritten_by
 from ..engine.dating.model_families import first_release_of
 from ..engine.draft.findings import NO_FAMILY
+from ..engine.reading.kbit_preparation import say_float32_between
 from ..engine.receipts.marking import about, also
 from ..engine.script.callback_methods import EVENTS, TOKENIZER, in_callback, is_callback, parameters_of, rest_reads
 from ..engine.script.fill_from_tables import (
@@ -70,6 +71,7 @@ __all__ = [
     "plain_versions",
     "rest_reads",
     "rewritten_by",
+    "say_float32_between",
     "short_name",
     "table_of",
     "tables_by_class",

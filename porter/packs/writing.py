@@ -11,13 +11,14 @@ from ..engine.answering.scoped_names import named_at
 from ..engine.packs.packs import Rewrite
 from ..engine.reading.precision import under_autocast
 from ..engine.receipts.marking import keys_at, mark, mark_at, mark_of, stays, unread_unless
-from ..engine.script.porting import TRAINER, TRAINING
+from ..engine.script.porting import MESH, TRAINER, TRAINING
 from ..engine.script.sites import read_site
 from ..engine.tokens.numpy_tokens import settle_inputs, settle_outputs, settle_places
 from ..text.expressions import quoted
 from ..text.layout import Arg, Call, render
 
 __all__ = [
+    "MESH",
     "TRAINER",
     "TRAINING",
     "Arg",

@@ -10,7 +10,7 @@ from ..engine.assembling.per_file import behind_imports
 from ..engine.reading.model import reaches_trainer
 from ..engine.receipts.marking import mark, mark_target
 from ..engine.script.fill_from_tables import bindings_of
-from ..engine.script.porting import Porting
+from ..engine.script.porting import MESH, Porting
 from ..engine.script.sites import indentation
 
 
@@ -46,7 +46,7 @@ def write_mesh(porting: Porting, code: str) -> bool:
     offset = behind_imports(porting.module, _first_use(porting))
     space = "\n\n" if re.match(r"def |async |class |@", porting.module.text[offset:]) else ""
     text = f"\n{porting.names.mesh} = {code}\n{space}"
-    porting.edit(offset, offset, text, (first or trainer).rule, "the devices and their axes")
+    porting.edit(offset, offset, text, (first or trainer).rule, "the devices and their axes", part=MESH)
     return True
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from .edit import Edit
-from .import_lines import names_in
 
 
 class Replaced:
@@ -16,8 +14,9 @@ class Replaced:
         self.length = length
         self.edits: list[Edit] = []  # those that are marked
         self.marks = bytearray(length)  # 1 where one of them replaces what stands there
-        self.new: list[str] = []
+        self.read: list[Edit] = []  # those of whose code words and names are known
         self.words: frozenset[str] = frozenset()
+        self.names: frozenset[str] = frozenset()
 
     def holds(self, edits: Sequence[Edit], offset: int) -> bool:
         """Whether one of the edits replaces what stands at an offset."""
@@ -27,10 +26,20 @@ class Replaced:
 
     def written(self, edits: Sequence[Edit]) -> frozenset[str]:
         """The words of the code that the edits write, without its strings and comments."""
-        new = [edit.new for edit in edits if edit.new]
-        if self.new != new:
-            self.new, self.words = new, frozenset(re.findall(r"\w+", names_in("\n".join(new))))
+        self._read(edits)
         return self.words
+
+    def reads(self, edits: Sequence[Edit]) -> frozenset[str]:
+        """The names that the code of the edits reads, with the attributes behind them."""
+        self._read(edits)
+        return self.names
+
+    def _read(self, edits: Sequence[Edit]) -> None:
+        if self.read == edits:
+            return
+        self.read = list(edits)
+        self.words = frozenset().union(*(edit.words for edit in edits))
+        self.names = frozenset().union(*(edit.names for edit in edits))
 
     def _mark(self, edits: Sequence[Edit]) -> None:
         known = len(self.edits)

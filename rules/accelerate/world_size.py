@@ -6,9 +6,7 @@ Why: batch sizes and learning rates are calculated from it; on a TPU one process
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 import libcst as cst
 
@@ -36,9 +34,8 @@ def fill_in_number(porting: Porting) -> None:
             message = "WORLD_SIZE is not set on a TPU, so this calculates with the number for one process."
             porting.find(ID, "warning", message, "Give --launch-config FILE or --processes N.", line, column)
             continue
-        if any(edit.start <= start < edit.end for edit in porting.edits):
-            text = re.escape(porting.module.code(node))
-            porting.edits = [replace(edit, new=re.sub(text, number, edit.new)) for edit in porting.edits]
+        if porting.covered(start):
+            porting.respell(porting.module.code(node), number)
         else:
             porting.edit(start, end, number, ID, REASON)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 import libcst as cst
 
@@ -24,7 +23,6 @@ ID = "TP528"
 REASON = "NumPy's arrays: the same numbers without torch"
 KEYWORD = "return_tensors"
 FORMATS = re.compile(r"\b(set|with)_format\(")
-ASKED = re.compile(r"""(\.(?:set|with)_format\((?:type\s*=\s*)?["'])(?:torch|pt)(?=["'])""")
 NEEDING = frozenset("torch torchvision torchaudio peft accelerate trl unsloth bitsandbytes deepspeed".split())
 MODELS = re.compile(
     r"transformers\.(?:\w+\.)*(?:(?!DataCollator)(?:AutoModel\w*|[A-Z]\w+For[A-Z]\w+|[A-Z]\w+Model|Trainer)"
@@ -49,22 +47,25 @@ def answer_tensors(porting: Porting) -> None:
             said = porting.module.code(default)
             porting.edit(*porting.module.span(default), said.replace("pt", "np"), ID, REASON)
 
-    for value in _formats(porting):
-        if not porting.covered(porting.module.span(value)[0]):
-            said = porting.module.code(value)
-            porting.edit(*porting.module.span(value), re.sub(r"torch|pt", "numpy", said), ID, REASON)
-    porting.edits = [replace(edit, new=ASKED.sub(r"\1numpy", edit.new)) for edit in porting.edits]
+    for call, value in _formats(porting):
+        start, end = porting.module.span(value)
+        said = re.sub(r"torch|pt", "numpy", porting.module.code(value))
+        if not porting.covered(start):
+            porting.edit(start, end, said, ID, REASON)
+        else:
+            first, code = porting.module.span(call)[0], porting.module.code(call)
+            porting.respell(code, code[: start - first] + said + code[end - first :])
 
 
-def _formats(porting: Porting) -> Iterator[cst.BaseExpression]:
-    """What `rows.set_format("torch")` and `rows.with_format(type="torch")` are given."""
+def _formats(porting: Porting) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+    """`rows.set_format("torch")` and `rows.with_format(type="torch")`, with what they are given."""
     for call in porting.module.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("set_format", "with_format"):
             for place, argument in enumerate(call.args):
                 named = argument.keyword.value == "type" if argument.keyword is not None else place == 0
                 value = argument.value
                 if named and isinstance(value, cst.SimpleString) and value.evaluated_value in ("torch", "pt"):
-                    yield value
+                    yield call, value
 
 
 def _asks(porting: Porting, call: cst.Call) -> bool:
@@ -105,7 +106,7 @@ def _defaults(porting: Porting) -> Iterator[cst.BaseExpression]:
 def _keeps_torch(porting: Porting) -> bool:
     """Whether something stays in the port that uses torch, or a library that needs it."""
     module = porting.module
-    if any(re.search(r"\btorch\.", edit.new) for edit in porting.edits):
+    if any(name.startswith("torch.") for name in porting.written_names()):
         return True
     for scope in module.scopes.values():
         for name, bindings in scope.bindings.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from porter.packs.api import Phase, step
 from porter.packs.script import plain_version, version_key
-from porter.packs.training import Training
+from porter.packs.training import Training, say_float32_between
 
 from .adapter_casts import CAST_SINCE
 
@@ -42,3 +42,5 @@ def say_prepared_base(porting: Training) -> None:
         "the weights' type"
     )
     porting.add_reason(f"{name}.peft_config", reason)
+    if not under_bf16 and fp16 not in (True, "?") and bf16 != "?":
+        say_float32_between(porting, trainer.rule, given.line, given.column)

@@ -12,9 +12,10 @@ can't be read and is refused. What `train()` returned is `rt.train_result(traine
 import libcst as cst
 
 from porter.packs.api import Field, loads_best, say_keywords
+from porter.packs.writing import TRAINING
 
-from .save_metrics import say_lacking
-from .uploading import upload_code
+from .saving.save_metrics import say_lacking
+from .saving.uploading import upload_code
 
 ID = "TP111"
 MATCHES = ("@trainer.train()",)
@@ -60,7 +61,7 @@ def apply(site, porting):
     if loads_best(porting):
         new += f"\n{site.indent}{porting.rt('load_best')}({names.trainer})"
     new += upload_code(porting, site)
-    porting.replace_statement(site, new, "Tunix's trainer is given its batches, inside the mesh", part="training")
+    porting.replace_statement(site, new, "Tunix's trainer is given its batches, inside the mesh", part=TRAINING)
 
 
 def _is_read(site, porting):

@@ -62,7 +62,7 @@ def port(text: str | bytes, **options: object) -> Port:
 
 
 def rule_module(library: str, name: str) -> ModuleType:
-    """The file of a built-in pack's rule, as porting runs it."""
+    """The file of a built-in pack's rule, as porting runs it: `loading.checkpointing`, in a folder of the pack."""
     load_packs()
     return import_module(f"{PACKAGE.format(library)}.{name}")
 

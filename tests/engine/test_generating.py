@@ -207,6 +207,47 @@ def test_what_has_no_counterpart_is_named(call: str, said: str) -> None:
     assert any(said in message for message in errors), errors
 
 
+DICTS = [
+    "kw = dict(max_new_tokens=5)\nif len(rows) > 3:\n    kw = dict(max_new_tokens=9, num_beams=4)",
+    "kw = {'max_new_tokens': 5}\nif len(rows) > 3:\n    kw.update(num_beams=4)",
+    "kw = {'max_new_tokens': 5}\nfor n in range(len(rows)):\n    kw['num_beams'] = 4",
+    "def settings(n):\n    if n > 3:\n        return {'num_beams': 4}\n    return {}\nkw = settings(len(rows))",
+    "BASE = {'num_beams': 4}\nMORE = {'top_k': 4}\nkw = {**BASE} if len(rows) > 3 else MORE.copy()",
+    "BASE = {'num_beams': 4}\nkw = dict(BASE | {'top_k': 3}) if len(rows) > 3 else {}",
+]
+CALLED = [
+    "print(model.generate(**ids, **kw))",
+    "def ask(**given):\n    return model.generate(**ids, **given)\nask(**kw)",
+    "pipe = pipeline('text-generation', model=model, tokenizer=tokenizer)\npipe('a', **kw)",
+]
+
+
+@pytest.mark.parametrize("call", CALLED)
+@pytest.mark.parametrize("made", DICTS)
+def test_a_dict_of_settings_that_is_not_made_at_once(made: str, call: str) -> None:
+    found = port(script(IDS + made, call))
+
+    [message] = [finding.message for finding in found.findings if finding.severity == "error"]
+    assert "num_beams=4): Tunix's sampler here keeps one completion a row" in message
+    assert port(script(IDS + made.replace("4", "1").replace("1:", "4:"), call)).status == "ported"
+
+
+@pytest.mark.parametrize("name", ["image_sizes", "made_up"])
+def test_a_dict_with_what_is_no_setting(name: str) -> None:
+    made = f"kw = dict(top_k=5)\nif len(rows) > 3:\n    kw = dict({name}=9)\n"
+    found = port(script(IDS + made, "print(model.generate(**ids, **kw))"))
+
+    assert [f.message for f in found.findings if f.severity == "error"] == [
+        f"generate({name}=9): the port's generate knows no such setting."
+    ]
+
+
+def test_what_a_dict_held_before_it_was_made_anew_is_not_asked() -> None:
+    made = "kw = dict(num_beams=4)\nprint(kw)\nkw = dict(top_k=5)\nif len(rows) > 3:\n    kw = dict(top_k=9)\n"
+
+    assert port(script(IDS + made, "print(model.generate(**ids, **kw))")).status == "ported"
+
+
 def test_settings_that_are_off_go() -> None:
     call = "print(model.generate(**ids, num_beams=1, use_cache=False, penalty_alpha=None, max_new_tokens=3))"
     found = check_becomes(script(IDS + call), "rt.generate(model, **ids, max_new_tokens=3, tokenizer=tokenizer)")

@@ -21,7 +21,7 @@ trainer = SFTTrainer(
 )
 trainer.train()
 """
-UNTRAINED = rule_module("transformers", "left_padding").UNTRAINED
+UNTRAINED = rule_module("transformers", "tokens.left_padding").UNTRAINED
 LEFT = 'tokenizer.padding_side = "left"'
 
 

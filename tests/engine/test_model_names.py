@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from porter.engine.reading.families import is_known_without
 from porter.front.port_file import port_file
 from porter.front.with_modules import port_script
 from porter.source.project.model_names import Launched, usual_value, usual_values
+from porter.source.project.other_models import is_known_without
 
 from .porting import port
 
@@ -54,7 +54,13 @@ adapters/facebook_opt-1.3b DAMO-NLP/SeqGPT-560M bigscience/bloomz-560m allspace/
 openai/gpt-oss-20b google/t5gemma-2b-2b-prefixlm google/gemma-3n-E2B-it mistralai/Mixtral-8x7B-v0.1 tiiuae/falcon-7b
 sshleifer/tiny-gpt2 answerdotai/ModernBERT-base Salesforce/codet5p-770m duydatnguyen/vi-poem-gpt-neo
 EleutherAI/pythia-160m metric/nemotron-3-nano-30b-a3b-bf16 nvidia/NVIDIA-Nemotron-Nano-9B-v2
-nvidia/Nemotron-H-8B-Base-8K nvidia/Minitron-4B-Base
+nvidia/Nemotron-H-8B-Base-8K nvidia/Minitron-4B-Base Salesforce/codegen-350M-mono cyberagent/open-calm-3b
+AI-Sweden-Models/gpt-sw3-126m rinna/japanese-gpt-1b nomic-ai/gpt4all-j ai-forever/mGPT replit/replit-code-v1-3b
+aisingapore/sea-lion-7b vinai/PhoGPT-4B-Chat google/recurrentgemma-2b CohereForAI/aya-23-8B facebook/MobileLLM-125M
+arcee-ai/AFM-4.5B stanford-crfm/BioMedLM baidu/ERNIE-4.5-0.3B-PT roneneldan/TinyStories-33M bigscience/T0_3B
+deepseek-ai/DeepSeek-R1 moonshotai/Kimi-K2-Instruct google/pegasus-large allenai/led-base-16384 openai/whisper-tiny
+Qwen/Qwen2.5-VL-7B-Instruct meta-llama/Llama-3.2-11B-Vision-Instruct llava-hf/llava-1.5-7b-hf swiss-ai/Apertus-8B
+Qwen/Qwen3-VL-30B-A3B-Instruct baidu/ERNIE-4.5-21B-A3B-PT HuggingFaceM4/Idefics3-8B-Llama3
 """.split()
 NOT_FOREIGN = """
 AgentPublic/albert-spp-8b AgentPublic/albertlight-7b me/Llama-3-8B-bert-reranker me/qwen2.5-gpt2-style bdanko/gpt-
@@ -62,7 +68,11 @@ judge bdanko/base-gemma-2b-alpaca-evaluation-gpt-5.2 deepseek-ai/DeepSeek-R1-052
 math-7b-base TheBloke/Mistral-7B-v0.1-GPTQ openchat/openchat-3.5-0106 cognitivecomputations/dolphin-2.9 unsloth/Phi-4
 out/sft5 runs/best-opt HuggingFaceH4/zephyr-7b-beta HuggingFaceTB/SmolLM2-135M lmsys/vicuna-7b-v1.5
 me/chatgpt5-distill 01-ai/Yi-1.5-6B t500 nvidia/AceReason-Nemotron-7B nvidia/Llama-3.1-Nemotron-Nano-8B-v1
-nvidia/Mistral-NeMo-Minitron-8B-Base nvidia/OpenReasoning-Nemotron-1.5B
+nvidia/Mistral-NeMo-Minitron-8B-Base nvidia/OpenReasoning-Nemotron-1.5B unsloth/Phi-3-mini-4k-instruct
+h2oai/h2o-danube3-4b-base sarvamai/sarvam-1 deepseek-ai/DeepSeek-R1-Distill-Llama-8B me/led-controller out/git
+vngrs-ai/Kumru-2B
+deepseek-ai/DeepSeek-R1-Distill-Qwen-7B Qwen/Qwen2-7B Salesforce/xgen-7b-8k-base me/grokking tiiuae/Falcon3-1B-Base
+me/helium-chat
 """.split()
 
 

@@ -95,6 +95,24 @@ trainer.train()
     assert message == "model: where this model comes from is not a from_pretrained call in this file."
 
 
+@pytest.mark.parametrize("name", ["model", "policy", "peft_model"])
+def test_a_model_that_nothing_makes_is_no_hub_id(name: str) -> None:
+    trainer = TRAINER.replace("'Qwen/Qwen3-0.6B'", name, 1)
+    ported = port(f"{TOP}exec(open('load.txt').read())\ntrainer = {trainer}\ntrainer.train()\n")
+
+    message = f"{name}: nothing that is read here makes it: a cell that is no Python, or another file."
+    assert [each for _, each in said(ported)] == [message]
+    assert ported.status == "partial" and f"load_model({name}" not in ported.after
+
+
+@pytest.mark.parametrize("name", ["MODEL", "model_name", "base_model_path"])
+def test_a_name_of_a_model_that_nothing_sets_is_one(name: str) -> None:
+    trainer = TRAINER.replace("'Qwen/Qwen3-0.6B'", name, 1)
+    ported = port(f"{TOP}exec(open('load.txt').read())\ntrainer = {trainer}\ntrainer.train()\n")
+
+    assert ported.status == "ported" and f"load_model({name}" in ported.after.replace("\n    ", "")
+
+
 def test_a_model_of_another_file_of_the_project_is_followed_in_its_folder(tmp_path: Path) -> None:
     text = f"from mine import load\n{TOP}model = load('Qwen/Qwen3-0.6B')\n"
     text += f"trainer = {TRAINER.replace(chr(39) + 'Qwen/Qwen3-0.6B' + chr(39), 'model', 1)}\ntrainer.train()\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,33 @@ def test_a_cases_options_are_checked(tmp_path: Path) -> None:
     (folder / "cases" / "settings" / "options.toml").write_text("proceses = 2\n")
     failed = [result for result in run_cases(folder) if not result.passed]
     assert [result.name for result in failed] == ["settings"] and "unknown keys proceses" in failed[0].detail
+
+
+def test_rules_stand_in_folders_of_a_pack(tmp_path: Path) -> None:
+    """They import what is shared, also of another folder; cases and names with an underscore are none."""
+    folder = tmp_path / "acme"
+    rule = '"""A rule.\n"""\n{}\nID = "{}"\nMATCHES = ("acme.{}()",)\ndef apply(site, porting): ...\n'
+    files = {
+        "pack.toml": 'name = "acme"\nversion = "1"\nrules = ["*.py", "*/*.py"]\n',
+        "top.py": rule.format("from .saving._shared import WORDS", "ACME1", "f"),
+        "saving/_shared.py": "WORDS = 1\n",
+        "saving/keep.py": rule.format(
+            "from ._shared import WORDS\nfrom ..loading.load import ID as more", "ACME2", "g"
+        ),
+        "loading/load.py": rule.format("from ..top import WORDS", "ACME3", "h"),
+        "_drafts/new.py": "1 / 0\n",
+        "cases/same_nothing.py": "1 / 0\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    assert [each.id for each in load_pack(folder).rules] == ["ACME2", "ACME3", "ACME1"]  # by their files' names
+    (folder / "loading" / "load.py").write_text(rule.format("", "ACME4", "h"))
+    assert [each.id for each in load_pack(folder).rules] == ["ACME2", "ACME4", "ACME1"]
+
+
+@pytest.mark.parametrize("pattern", ["../*.py", "**/*.py", "saving/more/*.py", "/tmp/*.py", "saving", 3])
+def test_rules_are_those_of_the_pack(pattern: object, tmp_path: Path) -> None:
+    (tmp_path / "pack.toml").write_text(f'name = "acme"\nversion = "1"\nrules = [{json.dumps(pattern)}]\n')
+    with pytest.raises(InputError, match="has rules of"):
+        load_pack(tmp_path)

@@ -56,7 +56,7 @@ def test_a_model_that_repeats_what_the_trainer_is_told(more: str, checkpoints: b
 
 def test_a_name_that_only_new_code_uses_is_found_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The net below: whatever writes the condition of something that is gone, the port is said not to run."""
-    monkeypatch.setattr(rule_module("transformers", "checkpointing"), "_argument_read", lambda *_: None)
+    monkeypatch.setattr(rule_module("transformers", "loading.checkpointing"), "_argument_read", lambda *_: None)
     asked = "if args.gradient_checkpointing:\n    model.gradient_checkpointing_enable()"
     found = port(DPO.format(lines=asked, more=""))
     assert any("args is used here" in finding.message for finding in found.findings) and found.status == "partial"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import libcst as cst
 
@@ -12,7 +10,6 @@ from ...runtime.facts.argument_fields import is_of_another_day
 from ...runtime.facts.field_tables import version_key
 from ...runtime.settings.post_init import OF_TRL
 from ...text.edits import Spans
-from ...text.import_lines import names_in
 from ..dating.argument_releases import ArgumentRelease, rewritten_by
 from ..packs.packs import Rewrite
 from ..script.fill_from_tables import plain_version
@@ -31,7 +28,7 @@ def apply_rewrites(porting: Porting) -> None:
     if not roots & porting.module.roots:
         return
     covered = Spans((edit.start, edit.end) for edit in porting.edits)
-    written = "\n".join(edit.new for edit in porting.edits)
+    written = porting.written_names()
     found = _uses(porting, roots)
     kept = porting.answers.get(KEPT, ())
     for node, name in found:
@@ -61,14 +58,13 @@ def _apply_rewrite(
     node: cst.BaseExpression,
     call: cst.Call | None,
     uses: list[cst.BaseExpression],
-    written: str | None,
+    written: frozenset[str] | None,
 ) -> None:
-    """Do what a rewrite says at `node`, one of the `uses` of `name`; `written` is the new code if one replaces it."""
+    """Do what a rewrite says at `node`, one of the `uses` of `name`; `written`: what new code names, if it is gone."""
     replaced = written is not None
     if rule.action == "import":
         short = name.rsplit(".", 1)[-1]
-        named = rf"(?<![\w.]){re.escape(short)}\b(?!=[^=])"  # called, or handed on
-        if written is None or f"{short}(" in written or re.search(named, names_in(written)) is not None:
+        if written is None or any(short in part.split(".") for part in written):  # called, or handed on
             _import(porting, rule, name, uses)
             if replaced and isinstance(node, cst.Attribute):
                 _spell_short(porting, rule, node, short)
@@ -77,7 +73,7 @@ def _apply_rewrite(
     if rule.keep_in_calls and not replaced and _in_call(porting, node):
         return
     if replaced:
-        _respell(porting, rule, porting.module.code(outer))
+        _respell(porting, rule, outer)
     else:
         apply_rewrite(porting, rule, outer, "", "call" if outer is call else "read")
 
@@ -97,25 +93,19 @@ def _looks_up(call: cst.CSTNode) -> bool:
     return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "get"
 
 
-def _respell(porting: Porting, rule: Rewrite, text: str) -> None:
+def _respell(porting: Porting, rule: Rewrite, node: cst.BaseExpression) -> None:
     """A name of the source that new code repeats (`dtype=torch.bfloat16 if ... else None`) is rewritten there too."""
-    pattern = rf"(?<![\w.]){re.escape(text)}(?!\w)"
-    for index, edit in enumerate(porting.edits):
-        if rule.action == "replace" and re.search(pattern, edit.new):
-            porting.imports.update(rule.imports)
-            said = rule.replacement.replace("{processes}", str(porting.known("mesh.processes", 1)))
-            new = re.sub(pattern, lambda _, said=said: said, edit.new)  # type: ignore[misc]
-            porting.edits[index] = replace(edit, new=new)
+    if rule.action == "replace" and porting.repeats(node):
+        porting.imports.update(rule.imports)
+        said = rule.replacement.replace("{processes}", str(porting.known("mesh.processes", 1)))
+        porting.respell(porting.module.code(node), said)
 
 
 def _spell_short(porting: Porting, rule: Rewrite, node: cst.BaseExpression, short: str) -> None:
     """`transformers.TrainingArguments` that new code repeats is written `TrainingArguments`, that of its release."""
-    pattern = rf"(?<![\w.]){re.escape(porting.module.code(node))}(?!\w)"
-    release = None if rule.library else _release(porting, short, node)
-    for index, edit in enumerate(porting.edits):
-        if re.search(pattern, edit.new):
-            spelled = _spelling(porting, rule, short, release)()
-            porting.edits[index] = replace(edit, new=re.sub(pattern, lambda _, said=spelled: said, edit.new))  # type: ignore[misc]
+    if porting.repeats(node):
+        release = None if rule.library else _release(porting, short, node)
+        porting.respell(porting.module.code(node), _spelling(porting, rule, short, release)())
 
 
 def _spelling(porting: Porting, rule: Rewrite, short: str, release: ArgumentRelease | None = None) -> Callable[[], str]:

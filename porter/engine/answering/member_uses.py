@@ -222,7 +222,7 @@ def _reads_tokens(porting: Porting, node: cst.CSTNode) -> bool:
 def _is_gone(porting: Porting, use: Use) -> bool:
     """Whether a rule has just taken out the statements in which a use stands."""
     start = porting.module.span(use.name)[0]
-    return any(edit.start <= start < edit.end and not edit.new.strip() for edit in porting.edits)
+    return any(edit.start <= start < edit.end and edit.removes for edit in porting.edits)
 
 
 def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: str, kind: str) -> None:
@@ -364,10 +364,10 @@ def _unknown(porting: Porting, use: Use) -> None:
     """Name a use that no rule knows; reading a model's config is harmless, everything else needs a person."""
     module = porting.module
     line, column = module.location(use.name)
-    start, whole = module.span(use.outer)[0], module.code(use.outer)
-    if any(edit.start <= start < edit.end and whole not in edit.new for edit in porting.edits):
+    around = porting.around(module.span(use.outer)[0])
+    if not all(porting.repeats(use.outer, edits=[edit]) for edit in around):
         return  # an argument of a call whose rule left it out
-    code = shortened(whole)
+    code = shortened(module.code(use.outer))
     if "__class__" in use.chain.split("."):
         return  # every object has one
     if use.match == "@trainer.model" and not _is_elsewhere_read(module, use.outer):

@@ -123,7 +123,7 @@ def _check_claim(porting: Porting, site: Site, count: int) -> None:
     start, end = whole_lines(module.text, min(start, site.start), end)
     for edit in porting.edits[count:]:
         inside = start <= edit.start and edit.end <= end
-        around = edit.start <= start and end <= edit.end and not edit.new.strip()
+        around = edit.start <= start and end <= edit.end and edit.removes
         if not inside and not around:
             line = module.line_column(edit.start)[0]
             raise BeyondClaim(f"it edits line {line}, outside of the statement that it answers")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -134,26 +134,20 @@ def carry(porting: Porting) -> None:
     """Behind the trainer: the attributes under which code elsewhere finds what belongs to it."""
     trainer = porting.trainer
     assert trainer is not None
-    written = "\n".join(edit.new for edit in porting.edits)
+    written = porting.written_names()
     held = {attribute: getattr(porting.names, name) for attribute, name in CARRIED.items()}
     held |= {"args": porting.arguments_object, "output_dir": porting.output_dir()}
     if porting.given_away:
         porting.elsewhere.add(porting.names.trainer)
-        written += "".join(f" {porting.names.trainer}.{name}" for name in CARRIED)
+        written |= {f"{porting.names.trainer}.{name}" for name in CARRIED}
     read = {attribute for text in porting.elsewhere for attribute in _attributes(text, written)}
     trainer_name = porting.names.trainer
     lines = [f"{trainer_name}.{attribute} = {name}" for attribute, name in held.items() if name and attribute in read]
-    if not lines:
-        return
-    for index, edit in enumerate(porting.edits):
-        if edit.part == TRAINER:
-            text = "".join(f"{porting.module.newline}{trainer.indent}{line}" for line in lines)
-            body = edit.new if trainer.is_bound else edit.new.removesuffix(f"{porting.module.newline}{trainer.indent}")
-            tail = "" if trainer.is_bound else f"{porting.module.newline}{trainer.indent}"
-            porting.edits[index] = replace(edit, new=f"{body}{text}{tail}")
-            return
+    if lines:
+        porting.add_behind(TRAINER, lines, trainer)
 
 
-def _attributes(text: str, written: str) -> list[str]:
+def _attributes(text: str, written: Collection[str]) -> list[str]:
     """The attributes of `text` that new code reads."""
-    return re.findall(rf"(?<![\w.]){re.escape(text)}\.(\w+)", written)
+    front = f"{text}."
+    return [name.removeprefix(front).partition(".")[0] for name in written if name.startswith(front)]

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-
 import libcst as cst
 
-from ...text.edit import Edit
 from ...text.edits import Spans
 from ...text.expressions import is_tight
 from ...text.format_strings import in_f_string
@@ -36,7 +32,7 @@ def spread_arguments(porting: Porting) -> None:
             continue
         text = porting.text(row.place)
         read = f"{site.variable}.{use.chain}"
-        porting.edits = [_respelled(edit, read, text) if read in edit.new else edit for edit in porting.edits]
+        porting.respell(read, text, operand=True)
         node, start, end = use.outer, *porting.module.span(use.outer)
         if start in covered:
             continue
@@ -51,15 +47,3 @@ def spread_arguments(porting: Porting) -> None:
         if not (stands_alone(parent) or is_tight(text, in_braces=isinstance(parent, cst.FormattedStringExpression))):
             text = f"({text})"
         porting.edit(start, end, text, site.rule, SPREAD)
-
-
-def _respelled(edit: Edit, read: str, text: str) -> Edit:
-    pattern = rf"(?<![\w.]){re.escape(read)}(?!\w)"
-    return replace(edit, new=re.sub(pattern, lambda found: _as_it_binds(text, found), edit.new))
-
-
-def _as_it_binds(text: str, found: re.Match[str]) -> str:
-    """`text` for what was found in code, in parentheses where it isn't an argument, item or value of its own."""
-    before, after = found.string[: found.start()].rstrip(" "), found.string[found.end() :].lstrip(" ")
-    alone = re.search(r"(?:[(,\[]|(?<![=!<>])=)\s*$", before) and re.match(r"[),\]\n]|$", after)
-    return text if alone or is_tight(text) else f"({text})"

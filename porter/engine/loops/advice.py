@@ -22,31 +22,24 @@ LABELS = (
     "Give the model labels (-100 where nothing is learned): outputs.loss is the mean cross-entropy of the next tokens, "
     "and is ported."
 )
+# What to do about one obstacle, for those that find it.
 DICT = 'Let the collate function return {"input_ids": ..., "attention_mask": ..., "labels": ...}.'
-# What the reason of an obstacle says → what to do about it.
-BY_REASON = {
-    r"batch is taken apart": DICT,
-    r"collate_fn": "Give it one that returns input_ids, attention_mask and labels: default_data_collator.",
-    r"learning rate is set by hand": "Let transformers.get_scheduler set it, and step that with the optimizer.",
-    r"gradients are summed": "Divide the loss by it.",
-    r"two ways to train": "Keep the one that the TPU run means.",
-    r"stands at the epoch": "Step the schedule behind optimizer.step().",
-    r"are left out|fails is caught": "Filter the rows before they are batched.",
-    r"set to zero at every batch": "Set them to zero behind optimizer.step().",
-    r"clipped at every batch": "Clip where the optimizer steps.",
-    r"made in the loop": "Make the batches of a DataLoader with a collate_fn.",
-}
+COLLATE = "Give it one that returns input_ids, attention_mask and labels: default_data_collator."
+SCHEDULE = "Let transformers.get_scheduler set it, and step that with the optimizer."
+DIVIDE = "Divide the loss by it."
+ONE_WAY = "Keep the one that the TPU run means."
+STEP_SCHEDULE = "Step the schedule behind optimizer.step()."
+FILTER = "Filter the rows before they are batched."
+ZERO_BEHIND = "Set them to zero behind optimizer.step()."
+CLIP_AT_STEP = "Clip where the optimizer steps."
+LOADER = "Make the batches of a DataLoader with a collate_fn."
 
 
 def advice(module: Module, statement: cst.CSTNode, obstacle: NotStandard) -> str:
     """What to do about one obstacle of the loop `statement`."""
     if obstacle.fix:
         return obstacle.fix
-    for reason, fix in BY_REASON.items():
-        if re.search(reason, obstacle.reason):
-            return fix
-    own_loss = "loss is" in obstacle.reason or "labels" in obstacle.reason
-    return by_objective(module, statement) or (LABELS if own_loss else STANDARD)
+    return by_objective(module, statement) or (LABELS if obstacle.own_loss else STANDARD)
 
 
 def by_objective(module: Module, statement: cst.CSTNode) -> str:

@@ -20,12 +20,13 @@ UNKNOWN = "?"  # a part of the batch of which it is said already that it can't b
 class NotStandard(Exception):
     """A loop that trains in its own way: `node` is the line that shows it, `reason` why it can't be ported.
 
-    `fix`: what to write instead, where that is known.
+    `fix`: what to write instead, where that is known; `own_loss`: whether it is the loss, or its labels, that isn't the
+    model's.
     """
 
-    def __init__(self, node: cst.CSTNode, reason: str, fix: str = "") -> None:
+    def __init__(self, node: cst.CSTNode, reason: str, fix: str = "", *, own_loss: bool = False) -> None:
         super().__init__(reason)
-        self.node, self.reason, self.fix = node, reason, fix
+        self.node, self.reason, self.fix, self.own_loss = node, reason, fix, own_loss
 
 
 class ForwardPass:
@@ -131,10 +132,11 @@ class ForwardPass:
             given = {name: name for name in ("input_ids", "attention_mask", "labels")} | given
         if "labels" not in given:
             if given:
-                raise NotStandard(call, "the model gets no labels, so the loss is computed by the loop itself")
+                said = "the model gets no labels, so the loss is computed by the loop itself"
+                raise NotStandard(call, said, own_loss=True)
             return False
         if given["labels"] not in ("labels", "input_ids"):
-            raise NotStandard(call, f"the labels are {given['labels']!r} of the batch")
+            raise NotStandard(call, f"the labels are {given['labels']!r} of the batch", own_loss=True)
         self.inputs = given
         return True
 
@@ -142,7 +144,8 @@ class ForwardPass:
         if part == UNKNOWN:
             part = name
         if name not in MODEL_INPUTS or (part != name and name != "labels"):
-            raise NotStandard(argument, f"the model gets {part!r} of the batch as {name or 'a second argument'}")
+            said = f"the model gets {part!r} of the batch as {name or 'a second argument'}"
+            raise NotStandard(argument, said, own_loss="labels" in part or name == "labels")
         given[name] = part
 
     def part(self, value: cst.BaseExpression) -> str | None:

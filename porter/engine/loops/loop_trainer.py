@@ -27,7 +27,7 @@ from ..script.fill_from_tables import (
 )
 from ..script.sites import Argument, Site, indentation
 from ..script.training import Training
-from .advice import advice
+from .advice import COLLATE, DIVIDE, advice
 from .facts import Loop
 from .forward import NotStandard
 from .training_loops import read_loop, training_loops
@@ -77,7 +77,7 @@ def find_loops(porting: Training) -> list[Site]:
     if loop.sums and loop.accumulation is not None:
         batches = porting.module.code(loop.accumulation)
         reason = f"the gradients are summed over the {batches} batches of a step, not averaged"
-        obstacles.append(NotStandard(loop.call or loops[0], reason))
+        obstacles.append(NotStandard(loop.call or loops[0], reason, DIVIDE))
     if not loads:
         obstacles.insert(0, NotStandard(loops[0], "its model is not loaded by a from_pretrained call in this file"))
     for obstacle in obstacles:
@@ -212,7 +212,7 @@ def _missing_parts(porting: Training, loop: Loop) -> Iterator[NotStandard]:
         reason = f"its batches don't come from a DataLoader of this file{made}"
         yield NotStandard(node, reason, "Make the DataLoader in this file, with its collate_fn.")
     elif loader.argument("collate_fn") is None:
-        yield NotStandard(loader.node, "the DataLoader has no collate_fn: torch's own stacks tensors")
+        yield NotStandard(loader.node, "the DataLoader has no collate_fn: torch's own stacks tensors", COLLATE)
 
 
 def _wrong_optimizer(porting: Training, loop: Loop) -> Iterator[NotStandard]:

@@ -11,6 +11,7 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.scopes import walk
+from .advice import DICT, FILTER, ONE_WAY
 from .blocks import is_backward, is_modulo, is_step, lines_of
 from .contexts import Contexts
 from .counts import DEPENDS, Counts, is_increment
@@ -44,8 +45,8 @@ class StepReader:
         self.inner = inner
         self.counts = Counts(module, loop.statement, self.inner)
 
-    def _object(self, node: cst.CSTNode, reason: str) -> None:
-        self.loop.obstacles.append(NotStandard(node, reason))
+    def _object(self, node: cst.CSTNode, reason: str, fix: str = "", *, own_loss: bool = False) -> None:
+        self.loop.obstacles.append(NotStandard(node, reason, fix, own_loss=own_loss))
 
     def _guarded(self, read: Callable[..., object], *given: Any) -> None:
         """Reads a statement; what is not standard in it is noted, and those behind it are read all the same."""
@@ -78,7 +79,7 @@ class StepReader:
             self._condition(line)
         elif isinstance(line, cst.For | cst.While | cst.Try | cst.FunctionDef | cst.ClassDef | cst.Match):
             if isinstance(line, cst.Try) and self._takes_part(line):
-                self._object(line, "a step that fails is caught, and the loop goes on without it")
+                self._object(line, "a step that fails is caught, and the loop goes on without it", FILTER)
                 self._body(lines_of(line.body))
                 return
             if isinstance(line, cst.For | cst.While) and any(is_backward(node) for node in walk(line)):
@@ -207,7 +208,7 @@ class StepReader:
         if said != said_else:
             obstacles = {(id(each.node)): each for each in (*self.loop.obstacles, *state_else[0].obstacles)}
             self.loop.obstacles = list(obstacles.values())
-            self._object(node, "the two ways to train do not mean the same")
+            self._object(node, "the two ways to train do not mean the same", ONE_WAY)
         elif cast != cast_else and not start[0].autocast:
             test = self.module.code(node.test)
             self.loop.autocast, self.loop.autocast_if = True, test if cast else f"not ({test})"
@@ -269,11 +270,10 @@ class StepReader:
                 return  # ids, labels = ids.to(device), labels.to(device)
             if isinstance(target, cst.Tuple) and self.forward.part(value) == "*":
                 self._unknown(target)
-                raise NotStandard(
-                    node,
-                    "a batch is taken apart: its parts come by their place, where the port reads a dict with "
-                    "input_ids and labels",
+                why = (
+                    "a batch is taken apart: its parts come by their place, where the port reads a dict with input_ids"
                 )
+                raise NotStandard(node, f"{why} and labels", DICT)
         if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign) and not self.backward:
             if isinstance(node.target, cst.Name) and node.target.value in self.forward.losses:
                 self._divided(node, node.value)
@@ -289,7 +289,7 @@ class StepReader:
 
     def _divided(self, node: cst.CSTNode, by: cst.BaseExpression) -> None:
         if self.loop.divides is not None and not self.loop.accumulates:
-            raise NotStandard(node, "the loss is divided twice")
+            raise NotStandard(node, "the loss is divided twice", own_loss=True)
         self.loop.divides = by
 
     def _assigns(self, name: str, value: cst.BaseExpression) -> bool:
@@ -395,7 +395,7 @@ class StepReader:
             elif made is not None:
                 said = " ".join(self.module.code(made).split())
                 reason += f": it is `{said if len(said) <= 60 else said[:57] + '...'}`"
-            raise NotStandard(call, reason)
+            raise NotStandard(call, reason, own_loss=True)
 
     def _is_beside(self, node: cst.CSTNode) -> bool:
         """Whether it stands beside the loop over batches, not in it."""

@@ -13,6 +13,7 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.scopes import walk
+from .advice import CLIP_AT_STEP, DICT, LOADER, STEP_SCHEDULE, ZERO_BEHIND
 from .blocks import is_backward, is_step, is_zeroing, lines_of
 from .counts import End
 from .draws import drawn_by_next
@@ -185,13 +186,14 @@ class _Reader(StepReader):
             source = self._without_progress(source.args[0].value)
         if isinstance(source, cst.Call) and self._name(source.func) in RANGES:
             self.made_here = True
-            raise NotStandard(statement, "its batches are made in the loop, not drawn from a DataLoader")
+            raise NotStandard(statement, "its batches are made in the loop, not drawn from a DataLoader", LOADER)
         self.loop.loader = source
         if isinstance(target, cst.Tuple):
             raise NotStandard(
                 statement,
                 "a batch is taken apart where it is drawn: its parts come by their place, where the port reads a dict "
                 "with input_ids and labels",
+                DICT,
             )
         assert isinstance(target, cst.Name)
         self.forward.parts[target.value] = "*"
@@ -202,20 +204,22 @@ class _Reader(StepReader):
         every, divides = loop.accumulation, loop.divides
         if every is None and loop.accumulates:
             if divides is not None:
-                self._object(divides, "the loss is divided by hand, and by `accumulate` as well")
+                self._object(divides, "the loss is divided by hand, and by `accumulate` as well", own_loss=True)
             return
         if every is None:
             if divides is not None:
                 why = f"the loss is divided by `{code(divides)}`, and the optimizer steps at every batch"
-                self._object(divides, why)
+                self._object(divides, why, own_loss=True)
             return
         if divides is not None and code(divides) != code(every):
             why = f"the loss is divided by `{code(divides)}`, and the optimizer steps every `{code(every)}` batches"
-            self._object(divides, why)
+            self._object(divides, why, own_loss=True)
         if self.clips_apart is not None:
-            self._object(self.clips_apart, "gradients are clipped at every batch, before all of a step are added")
+            why = "gradients are clipped at every batch, before all of a step are added"
+            self._object(self.clips_apart, why, CLIP_AT_STEP)
         for call in self.zeroes:
-            self._object(call, "gradients are set to zero at every batch, so that only the last one counts")
+            why = "gradients are set to zero at every batch, so that only the last one counts"
+            self._object(call, why, ZERO_BEHIND)
         if self.schedules_apart is not None:
             self._object(self.schedules_apart, "the schedule steps at every batch, and the optimizer doesn't")
 
@@ -229,7 +233,8 @@ class _Reader(StepReader):
                 return
         if isinstance(line, cst.Expr) and isinstance(line.value, cst.Call):
             if is_step(line.value):
-                raise NotStandard(line, f"`{self.module.code(line.value)}` stands at the epoch, not at the step")
+                said = f"`{self.module.code(line.value)}` stands at the epoch, not at the step"
+                raise NotStandard(line, said, STEP_SCHEDULE)
             if self._acts(line.value):
                 return
         if isinstance(line, cst.Assign) and isinstance(line.targets[0].target, cst.Name):

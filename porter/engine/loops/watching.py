@@ -14,6 +14,7 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.scopes import inside
+from .advice import FILTER, SCHEDULE
 from .forward import NotStandard
 
 # Methods that change nothing of the model, the optimizer and the schedule.
@@ -37,6 +38,8 @@ ACTS = frozenset(
 )
 BUILTINS = frozenset("getattr hasattr isinstance len id type sum print repr str".split())
 NORMS = re.compile(r"(?:grad|gradient|weight|param|parameter)s?_norms?$")
+LEFT_OUT, BY_HAND = "some batches are left out", "the learning rate is set by hand, not by a schedule"
+FIXES = {LEFT_OUT: FILTER, BY_HAND: SCHEDULE}
 EVALUATES = ("evaluate", "validate", "eval_loop", "evaluation", "validation")
 
 
@@ -55,13 +58,13 @@ class Watching:
             elif isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign):
                 why = self._of_assignment(node, trained, held)
             elif isinstance(node, cst.Continue) and cst.For not in nested:
-                why = "some batches are left out"
+                why = LEFT_OUT
             elif (isinstance(node, cst.Break) and cst.For not in nested) or (
                 isinstance(node, cst.Return) and cst.FunctionDef not in nested
             ):
                 why = "why it ends before the last batch is not known"
             if why:
-                yield NotStandard(node, why)
+                yield NotStandard(node, why, FIXES.get(why, ""))
 
     def _nested(self, node: cst.CSTNode, line: cst.CSTNode) -> set[type[cst.CSTNode]]:
         """Whether a node of `line` stands in a loop or a function of its own there."""
@@ -101,7 +104,7 @@ class Watching:
             if text.endswith((".grad", ".data")):
                 return f"`{text}` is changed between the batch and the step"
             if re.search(r"""\[["'](?:lr|weight_decay|initial_lr)["']\]$""", text):
-                return "the learning rate is set by hand, not by a schedule"
+                return BY_HAND
             if text in trained or head in trained or head in held:
                 return f"`{head if text not in trained else text}` is changed between the batch and the step"
         return ""

@@ -268,11 +268,10 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
         name, version = str(data["name"]), str(data["version"])
         tables = tuple(_table_rule(path, row, at) for row, at in rows("table"))
         files = [_rule_file(path, row["file"], at) for row, at in rows("rule")]
-        for pattern in _listed(manifest, data, "rules"):
-            found = _rule_files(path, pattern)
-            files += [file for file in found if file not in files]
+        found = {file for pattern in _listed(manifest, data, "rules") for file in _rule_files(path, pattern)}
+        files += sorted(found - {*files}, key=lambda file: (file.name, file))
         forget(name)
-        loaded = [load_python_rule(file, name) for file in files]
+        loaded = [load_python_rule(file, name, path) for file in files]
         rewrites = tuple(_rewrite(manifest, row, at) for row, at in rows("rewrite"))
         evidence = tuple(read_release(row, manifest, at) for row, at in rows("evidence"))
         shown = tuple(read_shown(row, manifest, at) for row, at in rows("shown"))
@@ -308,10 +307,19 @@ def _rule_file(path: Path, name: object, line: int) -> Path:
 
 
 def _rule_files(path: Path, pattern: object) -> list[Path]:
-    """The files of `rules = ["*.py"]`, by name; `_shared.py` is none."""
-    if not isinstance(pattern, str) or "/" in pattern or "\\" in pattern or not pattern.endswith(".py"):
-        raise InputError(f"has rules of {pattern!r}", path / "pack.toml", 1, fix='write rules = ["*.py"]')
-    return [_inside(path, file.name) for file in sorted(path.glob(pattern)) if not file.name.startswith("_")]
+    """The files of `rules = ["*.py"]`, and of `"*/*.py"`, those of its folders; `_shared.py` is none, and
+    neither are cases and tables."""
+    folder, _, name = pattern.rpartition("/") if isinstance(pattern, str) else ("", "", "")
+    if not name.endswith(".py") or "\\" in name or re.fullmatch(r"\*|\w*", folder) is None:
+        fix = 'write rules = ["*.py"], and "*/*.py" for those of its folders'
+        raise InputError(f"has rules of {pattern!r}", path / "pack.toml", 1, fix=fix)
+    folders = [path / folder] if folder != "*" else [each for each in path.iterdir() if _holds_rules(each)]
+    found = [file for each in folders for file in each.glob(name) if not file.name.startswith("_")]
+    return [_inside(path, str(file.relative_to(path))) for file in found]
+
+
+def _holds_rules(folder: Path) -> bool:
+    return folder.is_dir() and folder.name not in ("cases", "tables") and not folder.name.startswith(("_", "."))
 
 
 def _toml(path: Path) -> dict[str, Any]:
@@ -354,7 +362,8 @@ def _ids(row: Mapping[str, Any], manifest: Path, line: int) -> tuple[str, ...]:
 
 def _inside(path: Path, name: object) -> Path:
     """The file of a pack that its pack.toml names; a pack is hashed, copied and trusted as a folder."""
-    if not isinstance(name, str) or not (path / name).resolve().is_relative_to(path.resolve()):
+    ours = path.parent == rules_folder()
+    if not isinstance(name, str) or not (ours or (path / name).resolve().is_relative_to(path.resolve())):
         raise InputError(f"names a file that is not in the pack: {name!r}", path / "pack.toml", fix="put it there")
     return path / name
 

@@ -12,6 +12,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,9 @@ from .rule_modules import run
 if TYPE_CHECKING:
     from ..script.porting import Porting
     from ..script.sites import Site
+
+
+NAMED = ("MATCHES", "CLASSES", "FUNCTIONS", "PATTERNS", "TABLES")  # in which a rule says what it answers
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,15 @@ class SiteRule:
     patterns: tuple[Pattern, ...] = ()
     read: Callable[[Site, Any], Iterable[object] | None] | None = None
     pack: str = ""
-    line: int = 0  # at which it says what it answers
     steps: tuple[Step, ...] = ()
     tables: tuple[str, ...] = ()  # classes whose calls `filled` is given
     filled: Callable[[Site, Any], object] | None = None
     part_of: bool = False  # whether `id` is another file's, or the pack's name, which this one belongs to
+
+    @cached_property
+    def line(self) -> int:
+        """The line at which it says what it answers; 0 for none."""
+        return _line_of(self.path, *NAMED)
 
     @property
     def built_in(self) -> bool:
@@ -72,16 +80,15 @@ class SiteRule:
         return kinds if self.apply is not None else tuple(f"reading {name}" for name in kinds)
 
 
-def load_python_rule(file: Path, pack: str) -> SiteRule:
-    """The rule in a file. InputError names the file, the line and what is wrong with it."""
+def load_python_rule(file: Path, pack: str, root: Path) -> SiteRule:
+    """The rule in a file of the pack in `root`. InputError names the file, the line and what is wrong with it."""
     try:
-        module = run(file, pack)
+        module = run(file, pack, root)
         part_of = getattr(module, "PART_OF", "")
         id, doc = part_of or module.ID, (module.__doc__ or "").strip()
         if not doc:
             raise InputError("has no docstring, which is the rule's page", file, 1, fix="see docs/packs.md")
-        named = {name: _names(module, name, file) for name in ("MATCHES", "CLASSES", "FUNCTIONS", "PATTERNS", "TABLES")}
-        line = _line_of(file, *named)
+        named = {name: _names(module, name, file) for name in NAMED}
         apply, read, filled = (getattr(module, name, None) for name in ("apply", "read", "filled"))
         steps = _steps(module, file, pack, id if id != pack else "")
         if apply is None and read is None and filled is None and not steps:
@@ -89,8 +96,8 @@ def load_python_rule(file: Path, pack: str) -> SiteRule:
             raise InputError(said, file, 1, fix="write one")
         if not any(named.values()) and not (steps and apply is None and read is None):
             fix = "write MATCHES, CLASSES, FUNCTIONS, PATTERNS or TABLES"
-            raise InputError("names nothing that it answers", file, line or 1, fix=fix)
-        matches = tuple(check_match(match, file, line, python=True, reads=apply is None) for match in named["MATCHES"])
+            raise InputError("names nothing that it answers", file, _line_of(file, *NAMED) or 1, fix=fix)
+        matches = tuple(_match(match, file, reads=apply is None) for match in named["MATCHES"])
         patterns = tuple(_pattern(text, file, _line_of(file, "PATTERNS")) for text in named["PATTERNS"])
         kinds = {
             kind: tuple(check_class(name, file, _line_of(file, kind)) for name in named[kind])
@@ -110,7 +117,6 @@ def load_python_rule(file: Path, pack: str) -> SiteRule:
             patterns=patterns,
             read=read,
             pack=pack,
-            line=line,
             steps=steps,
             tables=kinds["TABLES"],
             filled=filled,
@@ -181,6 +187,14 @@ def _line_of(file: Path, *names: str) -> int:
     return next((number for number, line in enumerate(lines, 1) if start.match(line)), 0)
 
 
+def _match(match: object, file: Path, *, reads: bool) -> str:
+    """A match of a rule, checked. InputError, with its line, for what is none."""
+    try:
+        return check_match(match, file, python=True, reads=reads)
+    except InputError as error:
+        raise InputError(error.message, file, _line_of(file, *NAMED) or None, fix=error.fix) from None
+
+
 def _pattern(text: object, file: Path, line: int) -> Pattern:
     try:
         return parse_pattern(text)
@@ -199,10 +213,12 @@ def check_class(name: object, file: Path, line: int) -> str:
 def _positional(given: object, matches: tuple[str, ...], file: Path) -> Mapping[str, tuple[str, ...]]:
     """`POSITIONAL` of a rule: the names of a call's positional arguments, of all matches or by match."""
     by_match: dict[str, Any] = dict(given) if isinstance(given, Mapping) else dict.fromkeys(matches, given)
-    line = _line_of(file, "POSITIONAL")
     for match, names in by_match.items():
+        said = fix = ""
         if match not in matches:
-            raise InputError(f"POSITIONAL names {match!r}, which is none of its MATCHES", file, line, fix="mend it")
-        if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
-            raise InputError(f"POSITIONAL of {match} is {names!r}", file, line, fix='write names, ("output_dir",)')
+            said, fix = f"POSITIONAL names {match!r}, which is none of its MATCHES", "mend it"
+        elif not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+            said, fix = f"POSITIONAL of {match} is {names!r}", 'write names, ("output_dir",)'
+        if said:
+            raise InputError(said, file, _line_of(file, "POSITIONAL"), fix=fix)
     return by_match

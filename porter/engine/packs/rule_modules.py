@@ -1,6 +1,7 @@
-"""The Python files of packs as modules: those of one folder import each other, `from ._shared import lines`.
+"""The Python files of packs as modules: those of a pack import each other, `from ._shared import lines`.
 
-A pack's folder is a package of its own, found by nothing but the names here. A file of somebody's pack runs from its
+A pack's folder is a package of its own, and each folder in it is one of that, found by nothing but the names here. A
+file of somebody's pack runs from its
 source: what lies in `__pycache__` may be another program than the one that was trusted.
 """
 
@@ -34,27 +35,39 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         package, _, stem = fullname.rpartition(".")
         folder = FOLDERS.get(package)
-        file = folder / f"{stem}.py" if folder is not None else None
-        if file is None or not file.is_file():
+        if folder is None:
             return None
+        file = folder / f"{stem}.py"
+        if not file.is_file():
+            return self._folder(fullname, folder / stem)
         kind = SourceFileLoader if file.is_relative_to(rules_folder()) else _FromSource
         return spec_from_file_location(fullname, file, loader=kind(fullname, str(file)))
+
+    def _folder(self, name: str, folder: Path) -> ModuleSpec | None:
+        """A folder of a pack, as a package without code of its own."""
+        if not folder.is_dir():
+            return None
+        FOLDERS[name] = folder
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = []
+        return spec
 
 
 FINDER = _Finder()
 
 
-def run(file: Path, pack: str) -> ModuleType:
-    """The module of a pack's file, run once since `forget` was called."""
+def run(file: Path, pack: str, root: Path) -> ModuleType:
+    """The module of a file of the pack in `root`, run once since `forget` was called."""
     name = PACKAGE.format(pack.replace(".", "_"))
     if FINDER not in sys.meta_path:
         sys.meta_path.insert(0, FINDER)
-    if FOLDERS.get(name) != file.parent or name not in sys.modules:
+    if FOLDERS.get(name) != root or name not in sys.modules:
         forget(pack)
-        FOLDERS[name] = file.parent
+        FOLDERS[name] = root
         package = sys.modules[name] = ModuleType(name)
         package.__path__ = []
-    return importlib.import_module(f"{name}.{file.stem}")
+    parts = file.relative_to(root).with_suffix("").parts
+    return importlib.import_module(".".join((name, *parts)))
 
 
 def forget(pack: str) -> None:
@@ -62,3 +75,5 @@ def forget(pack: str) -> None:
     name = PACKAGE.format(pack.replace(".", "_"))
     for known in [known for known in sys.modules if known == name or known.startswith(f"{name}.")]:
         del sys.modules[known]
+    for known in [known for known in FOLDERS if known.startswith(f"{name}.")]:
+        del FOLDERS[known]

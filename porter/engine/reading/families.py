@@ -19,13 +19,16 @@ from ...runtime.facts.stored_formats import unread_format
 from ...safety.model_sizes import sizes_in
 from ...source.launch.launched_with import given_by_launches
 from ...source.project.model_names import named_in_help, usual_values_in
+from ...source.project.other_models import is_known_without
 from ...source.values import read_value
 from ..draft.findings import NO_FAMILY
 from ..script.training import Training, families
 from ..steps.step import Phase, step
 from ..tokens.tokenizers import LOADS
 from .checkpoints.resuming import is_checkpoint
+from .model_menus import say_menu
 from .quantization import OF_STORED
+from .unseen_models import say_adapters, say_unknown
 
 
 @step(
@@ -74,30 +77,6 @@ def _find_family(porting: Training) -> tuple[Family | None, Mapping[str, Any] | 
     return family, family.known_sizes(identifier)
 
 
-# Well-known models that Tunix 0.1.7 has no implementation for; of any other name config.json decides at run time.
-# Those of a maker whose other models it has:
-NOT_OF_THE_FAMILY = re.compile(
-    r"(?:^|[-_.])(?:mixtral|mistral-small-3|ministral-3|pixtral|gemma-?3n|t5-?gemma|llama-4|qwen1\.5-moe|qwen-\d|"
-    r"qwen2-\d|qwen3\.5|qwen3-(?:30b|235b|coder|next)|falcon-?mamba)"
-)
-# Those whose name is a word of its own, or the first of one:
-FOREIGN = re.compile(
-    r"(?:^|[-_.])(?:mamba|phi[-_]?\d|falcon(?!3)|gpt-?2|gpt[-_]?neo|gpt-j(?![a-z])|gpt-oss|pythia|opt-\d|bloom|mpt-|olmo|"
-    r"granite|deepseek-(?:v\d|vl|moe|coder-v2)|command-r|stablelm|starcoder|jais|smollm3|smolvlm|yi-vl|internlm|baichuan|"
-    r"chatglm|minicpm|lfm2|llada|t5(?!\d)|bart|bert|glm[-_]?(?:\d|edge|z1)|electra|xlnet|xlm-|xglm|rwkv|galactica|"
-    r"cerebras-gpt|santacoder|dolly-v\d|redpajama-incite|polyglot-ko|openelm|jamba|zamba|exaone|hunyuan|persimmon|"
-    r"nemotron-(?:[34]-|h(?![a-z])|nano|mini)|minitron)"
-)
-# Those whose name ends a word; but encoders of billions of parameters are few, and people are called Albert.
-WITHIN = re.compile(
-    r"(?:gpt2|dialogpt|rugpt3?|biogpt|seqgpt|(?<![a-z])(?:m|by|um|code|flan|long|ara|i|vi|ru|pl|ptt|indo|bangla)t5p?|"
-    r"m?bart|berta|bert(?!.*\d[.\d]*b(?![a-z])))(?=$|[-_.])"
-)
-OF_A_FAMILY = re.compile(r"llama|qwen|gemma|mistral")
-# Unsloth gives models of other architectures that of Llama or Mistral: their config.json decides.
-MADE_OVER = "unsloth/phi-"
-
-
 def _no_family(porting: Training, what: str) -> None:
     value = porting.recipe.values["model.id"]
     line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
@@ -106,7 +85,12 @@ def _no_family(porting: Training, what: str) -> None:
     porting.find("TP302", "error", message, f"Families that port: {names}.", line, column, key=NO_FAMILY)
 
 
-@step(Phase.READ, of="trainer", reads=("family", "obstacles", "model.id", "lora.targets"), fills=("refused",))
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("family", "sizes", "obstacles", "model.id", "loaded_by", "lora", "inject", "lora_object", "lora.targets"),
+    fills=("refused",),
+)
 def refuse(porting: Training) -> None:
     """Whether there are findings that make a port pointless: a model family that Tunix has not."""
     _say_checkpoint(porting)
@@ -155,7 +139,14 @@ def _is_refused(porting: Training, family: Family | None) -> bool:
         if is_known_without(identifier):
             _no_family(porting, identifier)
             return True
+        if (
+            not say_adapters(porting, identifier)
+            and porting.sizes is None
+            and not is_checkpoint(porting.value("model.id"))
+        ):
+            say_unknown(porting, identifier)
         return False
+    say_adapters(porting, identifier)
     reason = refusal(family, identifier)
     if reason is not None:
         value = porting.recipe.values["model.id"]
@@ -165,31 +156,20 @@ def _is_refused(porting: Training, family: Family | None) -> bool:
     return reason is not None
 
 
-def is_known_without(identifier: str) -> bool:
-    """Whether a Hub id of no family that is known is that of a model which Tunix has not.
-
-    A family of Tunix's in the name makes another of it: Qwen's architecture, distilled from DeepSeek-V3.
-    """
-    name = identifier.rstrip("/").rsplit("/", 1)[-1].lower()
-    if identifier.lower().startswith(MADE_OVER):
-        return False
-    if NOT_OF_THE_FAMILY.search(name) is not None:
-        return True
-    foreign = FOREIGN.search(name) or WITHIN.search(name)
-    return foreign is not None and OF_A_FAMILY.search(name) is None
-
-
 def _check_usual_model(porting: Training) -> None:
     """A finding where the model is chosen when the port runs, and is one that Tunix has not unless a user says another.
 
     It is an error and no refusal: the port is right for another model.
     """
     value = porting.value("model.id")
-    if value is None or value.kind != "expression":
+    if value is None or value.kind != "expression" or say_menu(porting, value):
         return
     refusals: list[tuple[str, str, str | None]] = []
     launched = given_by_launches(Path(porting.module.path))
-    for identifier, where in usual_values_in(porting.module, value.code, launched):
+    usual = usual_values_in(porting.module, value.code, launched)
+    if len(usual) == 1 and say_adapters(porting, *usual[0]):
+        return
+    for identifier, where in usual:
         family = find_family(hub_id=identifier, extra=[read_family(path) for path in families(porting.packs)])
         reason = refusal(family, identifier) if family is not None else None
         if held := unread_format(identifier):

@@ -37,6 +37,7 @@ from .precision import read_precision
 from .quantization import quantization_value, read_quantization, read_stored_weights
 
 SETTINGS = re.compile(r"(?i)arg|cfg|conf|setting|param|opt|flag|\bhp\b|script|spec")  # whose `.model` is a name
+NAMES_ONE = re.compile("name|path|id")  # of a variable that holds a model's name
 MAKES_TEXT = ("os.environ.get", "os.getenv", "os.path.join", "os.path.expanduser", "os.path.abspath")
 
 TEXT_METHODS = frozenset("strip lstrip rstrip lower replace format removeprefix removesuffix join as_posix".split())
@@ -196,17 +197,20 @@ def _settle_types(porting: Training, site: Site, versions: Mapping[str, str], it
 
 
 def _is_model_object(porting: Training, model: Argument) -> bool:
-    """Whether a model argument is rather an object than a name: made by a call, unpacked, or a parameter `model`."""
+    """Whether a model argument is rather an object than a name: made by a call, unpacked, a parameter `model`, or a
+    variable `model` that nothing sets which is read here."""
     node = model.node
     if isinstance(node, cst.Call):
         return True
+    if isinstance(node, cst.Name) and not bindings_of(porting.module, node):
+        return not node.value.isupper() and NAMES_ONE.search(node.value) is None
     if isinstance(node, cst.Attribute):
         held = node.attr.value == "model" and porting.module.qualified(node) is None  # self.model, loader.model
         return (held and SETTINGS.search(model.text) is None) or bool(store_of(porting.module, node))
     return bool(store_of(porting.module, node)) or any(
         (isinstance(binding.value, cst.Call) and not _makes_text(porting, binding.value))
         or binding.kind == "unpack"
-        or (binding.kind == "parameter" and re.search("name|path|id", model.text) is None)
+        or (binding.kind == "parameter" and NAMES_ONE.search(model.text) is None)
         for binding in bindings_of(porting.module, node)
     )
 

@@ -17,9 +17,12 @@ from ..script.following.may_be_none import is_something
 from ..script.sites import Site
 from ..script.training import Training
 from ..steps.step import Phase, step
+from .kbit_preparation import preparations_of, runs_with, say_float32_between
 from .quantization import asks_when_run
 
-PREPARED = "PEFT makes a base that isn't quantised float32, all of it"
+BASE = "a base that isn't quantised"
+CODES = "the codes are those of bfloat16 weights, 0.4 % of which are others than those of float16 ones"
+PREPARED = f"PEFT makes {BASE} float32, all of it"
 MERGES = frozenset({"merge_and_unload", "save_pretrained_merged", "push_to_hub_merged"})
 TYPE_NAME = r"b?float(16|32)?|half"
 
@@ -28,18 +31,39 @@ NARROWED = "autocast multiplies the frozen weights in bfloat16: they are kept so
 
 def read_precision(porting: Training) -> None:
     """Weights and compute type of the model: what the source loads, and what autocast multiplies in."""
+    _read_types(porting)
+    held, sites = porting.value("model.quantization"), preparations_of(porting, porting.model)
+    if held is None or held.is_literal(None) or not sites:
+        return
+    if not held.known:
+        _prepare_when_run(porting, held, sites)
+    if _is_unmixed(porting):
+        say_float32_between(porting, sites[0].rule, sites[0].line, sites[0].column)
+
+
+def _read_types(porting: Training) -> None:
     dtype = porting.value("model.dtype")
     weights = _dtype_name(dtype)
     half = porting.known("precision.bf16", "?"), porting.known("precision.fp16", "?")
     if dtype is not None and dtype.is_literal(None) and _none_is_float32(porting):
         weights = "float32"
+    autocast = under_autocast(porting)
+    held = porting.value("model.quantization")
+    config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
+    lora = porting.inject is not None or follow(porting, config, "lora") is not None
+    lora = lora and not porting.full_elsewhere
+    if lora and held is None and _is_prepared(porting, autocast) and _is_unmixed(porting):
+        porting.fill({"model.weights": Value("literal", "'float32'")})
+        if weights != "float32":
+            for keyword in (".dtype", ".torch_dtype"):
+                porting.change_fate(keyword, fate="changed", target="rt.load_model(dtype=jnp.float32)", reason=PREPARED)
+        return
     if dtype is not None and weights is None and not dtype.is_literal(None, "auto"):
         chosen = chosen_type(porting, porting.model, dtype)
         porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
         return
-    autocast = under_autocast(porting)
-    held = porting.value("model.quantization")
     if dtype is not None and dtype.kind == "default" and weights == "bfloat16" and held is not None:
+        _say_codes(porting, f"{CODES}, which transformers 4 makes of a checkpoint where no type is said")
         if not held.known and not autocast:  # float32 where the run quantises nothing
             porting.imports.add("import jax.numpy as jnp")
             chosen = choice(asks_when_run(held.code), "jnp.bfloat16", "jnp.float32")
@@ -53,13 +77,8 @@ def read_precision(porting: Training) -> None:
         for name in (source, source.replace("dtype", "torch_dtype")):
             porting.change_fate(name, fate="changed", target="rt.load_model(dtype=jnp.bfloat16)", reason=reason)
         if held is not None:
-            reason = "the codes are those of bfloat16 weights, 0.4 % of which are others than those of float16 ones"
-            for name in (".load_in_4bit", ".load_in_8bit", ".quantization_config"):
-                porting.add_reason(name, reason)
+            _say_codes(porting, CODES)
         weights = "bfloat16"
-    config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
-    lora = porting.inject is not None or follow(porting, config, "lora") is not None
-    lora = lora and not porting.full_elsewhere
     full = not lora and (config is None or config.value.is_literal(None))
     if full and weights in (None, "bfloat16") and autocast and under_fsdp(porting):
         # accelerate makes trained parameters float32 when FSDP runs in mixed precision.
@@ -67,12 +86,6 @@ def read_precision(porting: Training) -> None:
         porting.fill({"model.weights": Value("literal", "'float32'"), "model.compute": Value("literal", "'bfloat16'")})
         for keyword in (".dtype", ".torch_dtype"):
             porting.change_fate(keyword, fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
-        return
-    if lora and held is None and _is_prepared(porting, autocast) and not autocast and "?" not in half:
-        porting.fill({"model.weights": Value("literal", "'float32'")})
-        if weights != "float32":
-            for keyword in (".dtype", ".torch_dtype"):
-                porting.change_fate(keyword, fate="changed", target="rt.load_model(dtype=jnp.float32)", reason=PREPARED)
         return
     if weights is None:
         return
@@ -87,6 +100,13 @@ def read_precision(porting: Training) -> None:
             reason = "float32 weights, bfloat16 products, as autocast computes"
             porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
     porting.fill(values)
+
+
+def _say_codes(porting: Training, reason: str) -> None:
+    """A reason at the keyword that asks for the format, or at the config that the script doesn't make."""
+    flags = [row.source for row in porting.fields if row.source.endswith((".load_in_4bit", ".load_in_8bit"))]
+    for name in flags or [".quantization_config"]:
+        porting.add_reason(name, reason)
 
 
 def _say_narrowed(porting: Training) -> None:
@@ -107,13 +127,39 @@ def _is_quantised(held: Value | None) -> bool:
 
 def _is_prepared(porting: Training, autocast: bool) -> bool:
     """Whether PEFT's k-bit preparation is called, on a base that isn't quantised: all of it is float32 then."""
-    sites = porting.of_role("prepare")
+    sites = preparations_of(porting, porting.model)
     reason = f"{PREPARED}, and autocast multiplies it in bfloat16: it is kept so" if autocast else PREPARED
     for site in sites:
         porting.change_fate(f"{short_name(site)}.model", fate="changed", target="rt.load_model(dtype=)", reason=reason)
     if sites and autocast:
         _say_merged(porting)
     return bool(sites)
+
+
+def _prepare_when_run(porting: Training, held: Value, sites: list[Site]) -> None:
+    """A base that only the run quantises is float32 where it doesn't and PEFT prepares it all the same."""
+    load = porting.model
+    if load is None or not any(runs_with(porting.module, site, load) for site in sites):
+        return
+    reason = f"where the script doesn't quantise it {PREPARED.replace(BASE, 'it')}"
+    weights = porting.value("model.weights")
+    given = porting.value("model.dtype")
+    is_chosen = weights is not None and weights.known is False and given is not None and given.kind == "default"
+    if _is_unmixed(porting) and not is_chosen and not (weights is not None and weights.is_literal("float32")):
+        porting.imports.add("import jax.numpy as jnp")
+        own = '"auto"' if weights is None else f"jnp.{weights.literal}" if weights.known else operand(weights.code)
+        chosen = choice(asks_when_run(held.code), own, "jnp.float32")
+        porting.fill({"model.weights": Value("expression", chosen, weights.origin if weights is not None else None)})
+    elif under_autocast(porting):
+        reason += ", and autocast multiplies it in bfloat16: it is kept so"
+    for site in sites:
+        porting.add_reason(f"{short_name(site)}.model", reason)
+
+
+def _is_unmixed(porting: Training) -> bool:
+    """Whether the script surely multiplies in the weights' own type, without autocast."""
+    half = porting.known("precision.bf16", "?"), porting.known("precision.fp16", "?")
+    return not under_autocast(porting) and "?" not in half
 
 
 def _say_merged(porting: Training) -> None:

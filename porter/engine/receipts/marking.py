@@ -153,7 +153,7 @@ def stays(porting: Porting, arguments: Iterable[Argument]) -> None:
 def carry(porting: Porting, since: int, rows: Iterable[Field]) -> None:
     """What a rule promises of some keywords stands in what it wrote, the edits from `since` on: in the line that has
     the value, else in the first. Where it wrote nothing, its call stays as it is."""
-    written = [index for index in range(since, len(porting.edits)) if porting.edits[index].new.strip()]
+    written = [index for index in range(since, len(porting.edits)) if not porting.edits[index].removes]
     known = {key for edit in porting.edits for _, key in edit.carries}
     for row in rows:
         key: Key = ("", row.line, row.column)
@@ -162,18 +162,11 @@ def carry(porting: Porting, since: int, rows: Iterable[Field]) -> None:
         if not written:
             porting.marks.stays.add(("stays", row.line, row.column))
             continue
-        lines = [(index, number) for index in written for number in _lines_with(porting.edits[index].new, row.value)]
-        index, number = lines[0] if lines else (written[0], _first_line(porting.edits[written[0]].new))
+        lines = ((index, porting.edits[index].line_of(row.value)) for index in written)
+        first = written[0], porting.edits[written[0]].line_of("")
+        index, number = next((found for found in lines if found[1] is not None), first)
         edit = porting.edits[index]
-        porting.edits[index] = replace(edit, carries=(*edit.carries, (number, key)))
-
-
-def _lines_with(text: str, value: str) -> list[int]:
-    return [number for number, line in enumerate(text.split("\n")) if value and value in line]
-
-
-def _first_line(text: str) -> int:
-    return next((number for number, line in enumerate(text.split("\n")) if line.strip()), 0)
+        porting.edits[index] = replace(edit, carries=(*edit.carries, (number or 0, key)))
 
 
 def keys_of(porting: Porting, value: Value) -> list[Key]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -15,13 +15,16 @@ import libcst as cst
 
 from ...source.remarks import Heading
 from ...text.edit import Edit
-from ...text.edits import begins_paragraph, comments_above, whole_lines
+from ...text.edits import apply_edits, begins_paragraph, comments_above, whole_lines
 from ...text.replaced import Replaced
+from ...text.respelled import repeats, respelled
 from .sites import Site, counts_for_nothing, indentation, shown, small_statement
 from .training import Training
 
-TRAINING = "training"  # the part that trains: `with mesh:` and the trainer's call
-TRAINER = "trainer"  # the part of the port (`Edit.part`) that makes the trainer, its data and its optimizer
+# Parts of the port (`Edit.part`).
+TRAINING = "training"  # `with mesh:` and the trainer's call below it
+TRAINER = "trainer"  # what makes the trainer, its data and its optimizer
+MESH = "mesh"  # the mesh below the imports, for all functions
 
 KEPT = "names that rewrites leave"  # of `Porting.answers`
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
@@ -67,6 +70,62 @@ class Porting(Training):
     def written_words(self) -> frozenset[str]:
         """The words of the code that the edits write, without its strings and comments."""
         return self._replaced.written(self.edits)
+
+    def written_names(self) -> frozenset[str]:
+        """The names that the code of the edits reads, with the attributes behind them: `trainer.batches`."""
+        return self._replaced.reads(self.edits)
+
+    def repeats(self, node: cst.CSTNode, *, edits: Sequence[Edit] | None = None) -> bool:
+        """Whether the code of one of the edits, or of all, repeats that of a node."""
+        code = self.module.code(node)
+        return any(repeats(edit, code) for edit in (self.edits if edits is None else edits))
+
+    def around(self, offset: int) -> list[Edit]:
+        """The edits that replace what stands at `offset`."""
+        return [edit for edit in self.edits if edit.start <= offset < edit.end] if self.covered(offset) else []
+
+    def respell(self, code: str, new: str, *, operand: bool = False) -> None:
+        """Code of the source becomes `new` where the edits repeat it; `operand`: in parentheses where it needs them."""
+        self.edits[:] = [respelled(edit, code, new, operand=operand) for edit in self.edits]
+
+    def add_behind(self, part: str, lines: Sequence[str], site: Site) -> None:
+        """Further lines behind the part of the port that stands for `site`."""
+        for index, edit in enumerate(self.edits):
+            if edit.part == part:
+                between = f"{self.module.newline}{site.indent}"
+                body, tail = (edit.new, "") if site.is_bound else (edit.new.removesuffix(between), between)
+                new = body + "".join(f"{between}{line}" for line in lines) + tail
+                self.edits[index] = replace(edit, new=new)
+                return
+
+    def take_header(self, part: str, header: str, node: cst.CSTNode) -> bool:
+        """Take the line `header` off the edits in `node` that are a part of the port and begin with it; whether there
+        are any."""
+        changed, (start, end) = False, self.module.span(node)
+        for index, edit in enumerate(self.edits):
+            shorter = edit.without_header(header) if edit.part == part and start <= edit.start < end else None
+            if shorter is not None:
+                self.edits[index], changed = shorter, True
+        return changed
+
+    def within(self, node: cst.CSTNode) -> list[Edit]:
+        """The edits that change a node, or a part of it."""
+        start, end = self.module.span(node)
+        return [edit for edit in self.edits if start <= edit.start and edit.end <= end]
+
+    def code_now(self, node: cst.CSTNode) -> str:
+        """A node's code as the port has it, with the edits that are made in it."""
+        start, end = self.module.span(node)
+        inner = [replace(edit, start=edit.start - start, end=edit.end - start) for edit in self.within(node)]
+        return apply_edits(self.module.text[start:end], inner)
+
+    def settle(self, node: cst.CSTNode, new: str, rule: str, reason: str = "") -> None:
+        """A node becomes `new`, in place of the edits that are made in it; for the first one's reason, if none is
+        given."""
+        inner = self.within(node)
+        gone = {id(edit) for edit in inner}
+        self.edits[:] = [edit for edit in self.edits if id(edit) not in gone]
+        self.edit(*self.module.span(node), new, rule, reason or inner[0].reason)
 
     @cached_property
     def _replaced(self) -> Replaced:

@@ -11,35 +11,37 @@ import re
 
 import libcst as cst
 
-from ..script.porting import Porting
+from ..script.porting import TRAINING, Porting
 from ..steps.step import Phase, step
-from .constant_conditionals import edited
 from .kept_branch import keep_branch
 
 RULE = "TP535"
 REASON = "every host takes part in it; the first one writes"
 FIRST = r"\(?jax\.process_index\(\) (?:== 0|in \((?:0, -1|-1, 0)\)|in \[(?:0, -1|-1, 0)\]|< 1|<= 0)\)?"
-TOGETHER = r"save_adapter|save_model|save_gguf|merge_and_unload|save_pretrained|generate|evaluate|load_best"
+# What of the runtime all hosts call.
+TOGETHER = frozenset(
+    "save_adapter save_model save_gguf merge_and_unload save_pretrained generate evaluate load_best".split()
+)
 
 
 @step(Phase.SETTLE, settles=("conditions",))
 def take_all_hosts(porting: Porting) -> None:
     """Such an `if` gives its lines to all hosts, where they hold such a call and nothing else is decided."""
     module = porting.module
-    ours, batches = re.escape(porting.names.runtime), re.escape(porting.names.batches)
-    together = re.compile(rf"\b{ours}\.(?:{TOGETHER})\(|\.train\({batches}")
+    together = {f"{porting.names.runtime}.{name}" for name in TOGETHER}
     for holder in [node for node in module.parents if isinstance(node, cst.If)]:
-        test = edited(porting, holder.test)
+        test = porting.code_now(holder.test)
         rest = _rest(test)
         if rest is None:
             continue
         start, stop = module.span(holder.body)
-        if not any(start <= edit.start <= stop and together.search(edit.new) for edit in porting.edits):
+        inside = [edit for edit in porting.edits if start <= edit.start <= stop]
+        if not any(edit.part == TRAINING or not together.isdisjoint(edit.calls) for edit in inside):
             continue
-        span = module.span(holder.test)
-        porting.edits = [edit for edit in porting.edits if not (span[0] <= edit.start and edit.end <= span[1])]
+        asked = porting.within(holder.test)
+        porting.edits = [edit for edit in porting.edits if edit not in asked]
         if rest or holder.orelse is not None or not keep_branch(porting, holder, True, RULE, REASON):
-            porting.edit(*span, rest or "True", RULE, REASON)
+            porting.edit(*module.span(holder.test), rest or "True", RULE, REASON)
 
 
 def _rest(test: str) -> str | None:

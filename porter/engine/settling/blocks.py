@@ -25,7 +25,7 @@ def close_empty_blocks(porting: Porting) -> None:
 def without_empty_blocks(module: Module, edits: Sequence[Edit]) -> list[Edit]:
     """The edits, those that leave a block without a statement replaced by one of it, or of its `if` or `try`."""
     found = list(edits)
-    gone = [(edit.start, edit.end) for edit in found if edit.end > edit.start and not edit.new.strip()]
+    gone = [(edit.start, edit.end) for edit in found if edit.end > edit.start and edit.removes]
     if not gone:
         return found
     blocks = [node for node in module.parents if isinstance(node, cst.IndentedBlock)]
@@ -64,4 +64,4 @@ def _can_not_fail(holder: cst.CSTNode, block: cst.CSTNode) -> bool:
 
 def _puts_in(edit: Edit, starts: Sequence[int]) -> bool:
     """Whether an edit puts a statement in front of the one that starts at one of `starts`."""
-    return edit.start == edit.end and edit.start in starts and bool(edit.new.strip())
+    return edit.start == edit.end and edit.start in starts and not edit.removes

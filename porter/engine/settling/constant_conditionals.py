@@ -5,13 +5,10 @@ from __future__ import annotations
 
 import operator
 import re
-from dataclasses import replace
 
 import libcst as cst
 
 from ...source.scopes import inside
-from ...text.edit import Edit
-from ...text.edits import apply_edits
 from ..script.porting import Porting
 from ..steps.step import Phase, step
 from .kept_branch import keep_branch
@@ -24,35 +21,27 @@ REASON = "both ways are the same now"
 def settle_branches(porting: Porting) -> None:
     """Conditional expressions whose condition became constant, or whose ways became one, keep what they give."""
     for negated in [node for node in porting.module.parents if isinstance(node, cst.UnaryOperation)]:
-        opposite = {"True": "False", "False": "True"}.get(edited(porting, negated.expression))
-        inner = _inside(porting, negated)
-        if isinstance(negated.operator, cst.Not) and opposite is not None and len(inner) == 1:
-            porting.edits.remove(inner[0])
-            porting.edit(*porting.module.span(negated), opposite, RULE, inner[0].reason)
+        opposite = {"True": "False", "False": "True"}.get(porting.code_now(negated.expression))
+        if isinstance(negated.operator, cst.Not) and opposite is not None and len(porting.within(negated)) == 1:
+            porting.settle(negated, opposite, RULE)
     for compared in [node for node in porting.module.parents if isinstance(node, cst.Comparison)]:
-        inner = _inside(porting, compared)
-        if len(inner) == 1 and re.fullmatch(r"\d+ ?(?:[<>]=?|[=!]=) ?\d+", text := edited(porting, compared)):
-            porting.edits.remove(inner[0])
-            porting.edit(*porting.module.span(compared), str(_holds(text)), RULE, inner[0].reason)
+        text = porting.code_now(compared) if len(porting.within(compared)) == 1 else ""
+        if re.fullmatch(r"\d+ ?(?:[<>]=?|[=!]=) ?\d+", text):
+            porting.settle(compared, str(_holds(text)), RULE)
     for both in reversed([node for node in porting.module.parents if isinstance(node, cst.BooleanOperation)]):
-        inner = _inside(porting, both)
-        if inner and (left := _left_of(porting, both)) is not None:
-            porting.edits = [edit for edit in porting.edits if edit not in inner]
-            porting.edit(*porting.module.span(both), left, RULE, inner[0].reason)
+        if porting.within(both) and (left := _left_of(porting, both)) is not None:
+            porting.settle(both, left, RULE)
     for node in [node for node in porting.module.parents if isinstance(node, cst.IfExp)]:
         span = porting.module.span(node)
-        inner = _inside(porting, node)
-        if not inner or any(edit.start <= span[0] and span[1] <= edit.end for edit in porting.edits):
+        if not porting.within(node) or any(edit.start <= span[0] and span[1] <= edit.end for edit in porting.edits):
             continue
-        test, body, other = (edited(porting, part) for part in (node.test, node.body, node.orelse))
+        test, body, other = (porting.code_now(part) for part in (node.test, node.body, node.orelse))
         chosen = {"True": body, "False": other}.get(test)
         settled = chosen if test != porting.module.code(node.test) else None
         if settled is None and body == other and not any(isinstance(part, cst.Call) for part in inside(node.test)):
             settled = body
-        if settled is None:
-            continue
-        porting.edits = [edit for edit in porting.edits if edit not in inner]
-        porting.edit(*span, settled, RULE, REASON)
+        if settled is not None:
+            porting.settle(node, settled, RULE, REASON)
 
 
 @step(Phase.SETTLE, reads=("conditions",), fills=("branches",))
@@ -61,12 +50,13 @@ def settle_constant_branches(porting: Porting) -> None:
     module = porting.module
     for holder in [node for node in module.parents if isinstance(node, cst.If)]:
         made = [edit for edit in porting.edits if (edit.start, edit.end) == module.span(holder.test)]
-        if len(made) != 1 or made[0].new not in ("True", "False") or module.code(holder.test) == made[0].new:
+        taken = made[0].constant if len(made) == 1 else None
+        if taken is None or module.code(holder.test) == str(taken):
             continue
         if any(edit is not made[0] and edit.start <= made[0].start < edit.end for edit in porting.edits):
             continue
         porting.edits.remove(made[0])
-        if not keep_branch(porting, holder, made[0].new == "True", made[0].rule, made[0].reason):
+        if not keep_branch(porting, holder, taken, made[0].rule, made[0].reason):
             porting.edits.append(made[0])
 
 
@@ -81,23 +71,11 @@ def _left_of(porting: Porting, both: cst.BooleanOperation) -> str | None:
     """What is left of `and` or `or` when one of its parts became constant; None where none did."""
     neutral = "True" if isinstance(both.operator, cst.And) else "False"
     for part, other in ((both.left, both.right), (both.right, both.left)):
-        text = edited(porting, part)
+        text = porting.code_now(part)
         if text not in ("True", "False") or text == porting.module.code(part):
             continue
         if text == neutral:
-            return f"({edited(porting, other)})" if other.lpar else edited(porting, other)
+            return f"({porting.code_now(other)})" if other.lpar else porting.code_now(other)
         if part is both.left or not any(isinstance(item, cst.Call) for item in inside(other)):
             return text
     return None
-
-
-def _inside(porting: Porting, node: cst.BaseExpression) -> list[Edit]:
-    start, end = porting.module.span(node)
-    return [edit for edit in porting.edits if start <= edit.start and edit.end <= end]
-
-
-def edited(porting: Porting, node: cst.BaseExpression) -> str:
-    """An expression's text with the edits that are made in it."""
-    start, end = porting.module.span(node)
-    inner = [replace(edit, start=edit.start - start, end=edit.end - start) for edit in _inside(porting, node)]
-    return apply_edits(porting.module.text[start:end], inner)

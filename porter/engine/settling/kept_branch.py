@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import libcst as cst
 
-from ...text.edit import Edit
 from ...text.edits import line_end, within
 from ..script.porting import Porting
 from ..script.sites import indentation
@@ -71,14 +69,14 @@ def keep_block(
         return False
     first, last = colon.end(), module.span(kept.body[-1])[1]  # comments above the first line stay
     for edit in sorted(porting.edits, key=lambda edit: edit.start):
-        if start < edit.start <= first < edit.end and not edit.new:  # the first line goes
+        if start < edit.start <= first < edit.end and edit.removes:  # the first line goes
             first = edit.end + len(module.text[edit.end :]) - len(module.text[edit.end :].lstrip(" \t"))
     lines = module.text[first:last]
     if '"""' in lines or "'''" in lines or "\\\n" in lines:
         return False
     step = len(indentation(module.text, module.span(kept.body[0])[0])) - len(indentation(module.text, start))
-    new = [edit for edit in porting.edits if "\n" in edit.new and within(edit.start, [(first, last)])]
-    moved = {id(edit): _moved_out(edit, step) for edit in new}
+    inside = [edit for edit in porting.edits if within(edit.start, [(first, last)])]
+    moved = {id(edit): edit.moved_out(step) for edit in inside}
     if None in moved.values():
         return False
     porting.edits[:] = [moved.get(id(edit)) or edit for edit in porting.edits]
@@ -89,11 +87,3 @@ def keep_block(
         begin = len(module.text[: line_end(module.text, last)].rstrip("\r\n"))
         porting.edit(begin, stop, "", rule, reason, part=OTHER_BRANCH)
     return True
-
-
-def _moved_out(edit: Edit, step: int) -> Edit | None:
-    """An edit whose further lines stand `step` columns less deep; None where one of them doesn't stand so deep."""
-    first, *rest = edit.new.split("\n")
-    if any(line.strip() and line[:step].strip(" \t") for line in rest) or '"""' in edit.new or "'''" in edit.new:
-        return None
-    return replace(edit, new="\n".join([first, *(line[step:] if line.strip() else line for line in rest)]))

@@ -6,13 +6,10 @@ the model is loaded by Tunix. Something the source itself never used stays: it i
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from ...source.scopes import Binding, Scope
 from ...text.edits import Spans
-from ...text.import_lines import names_in
 from ..script.porting import Porting
 from ..script.sites import facts_of
 from ..steps.step import Phase, step
@@ -31,7 +28,7 @@ def drop_leftovers(porting: Porting) -> None:
 def _drop(porting: Porting, scope: Scope) -> bool:
     spans = [(edit.start, edit.end) for edit in porting.edits]
     replaced = Spans(spans)
-    written = names_in("\n".join(edit.new for edit in porting.edits))
+    written = {part for name in porting.written_names() for part in name.split(".")}
     for name, bindings in scope.bindings.items():
         if len(bindings) != 1 or not _is_of_the_gpu(porting, bindings[0]):
             continue
@@ -41,7 +38,7 @@ def _drop(porting: Porting, scope: Scope) -> bool:
         if any(begin <= start and stop <= end for begin, end in spans if (begin, end) != (start, stop)):
             continue
         uses = [porting.module.span(use)[0] for use in porting.module.references(name, scope)]
-        if uses and all(use in replaced for use in uses) and not re.search(rf"\b{name}\b(?!\s*=[^=])", written):
+        if uses and all(use in replaced for use in uses) and name not in written:
             inner = porting.module.span(value)
             porting.edits = [edit for edit in porting.edits if not (inner[0] <= edit.start and edit.end <= inner[1])]
             porting.remove_statement(value, RULE, f"nothing uses {name} any more")

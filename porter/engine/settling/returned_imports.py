@@ -3,8 +3,6 @@ any more go from both, and the function with the last of them."""
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from ...source.calls import calls_of, returned
@@ -60,5 +58,4 @@ def _is_used(porting: Porting, name: cst.Name) -> bool:
     uses = module.references(name.value, found[0]) if found is not None else ()
     if any(use is not name and not porting.covered(module.span(use)[0]) for use in uses):
         return True
-    said = re.compile(rf"(?<![\w.]){re.escape(name.value)}\b")
-    return any(said.search(re.sub(r"#[^\n]*", "", edit.new)) for edit in porting.edits if name.value in edit.new)
+    return any(part.partition(".")[0] == name.value for part in porting.written_names())

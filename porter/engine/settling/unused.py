@@ -134,7 +134,8 @@ def _plain(porting: Porting, binding: Binding) -> cst.BaseExpression | None:
     """The value of `name = value` that is no more than an answer."""
     module, node, value = porting.module, binding.node, binding.value
     alone = isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name)
-    if not alone or value is None or module.span(value)[0] in (edit.start for edit in porting.edits if edit.new):
+    new = (edit.start for edit in porting.edits if not edit.removes)
+    if not alone or value is None or module.span(value)[0] in new:
         return None
     for part in walk(value):
         if isinstance(part, cst.Call) and not ASKS.fullmatch(module.qualified(part.func) or module.code(part.func)):

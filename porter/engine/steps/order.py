@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
@@ -60,11 +60,11 @@ def ordered(steps: Iterable[Step], given: Iterable[str] = (), choose: Choice = f
             fill[thing].append(each)
         for thing in each.settles:
             settle[thing].append(each)
-    there = set(given)
+    there = dict.fromkeys(given, ())
     graph: dict[Step, set[Step]] = {each: set() for each in known}
     for each in known:
         for thing in (*each.reads, *each.settles):
-            if not any(touches(thing, other) for other in (*fill, *there)):
+            if not any(True for known in (fill, there) for _ in _touching(known, thing)):
                 raise BadSteps(f"{each.name} wants {thing}, which no step fills", each)
             graph[each].update(_of(fill, thing))
         for thing in each.reads:
@@ -75,7 +75,20 @@ def ordered(steps: Iterable[Step], given: Iterable[str] = (), choose: Choice = f
 
 def _of(steps: Mapping[str, Sequence[Step]], thing: str) -> list[Step]:
     """The steps of all things that are a part of one, or that it is a part of."""
-    return [each for other, found in steps.items() if touches(thing, other) for each in found]
+    return [each for other in _touching(steps, thing) for each in steps[other]]
+
+
+def _touching(known: Mapping[str, object], thing: str) -> Iterator[str]:
+    """Those of the `known` things that one touches, see `touches`."""
+    if thing.endswith(".*"):
+        yield from (other for other in known if touches(thing, other))
+        return
+    if thing in known:
+        yield thing
+    parts = thing.split(".")[:-1]
+    for count in range(1, len(parts) + 1):
+        if (section := ".".join([*parts[:count], "*"])) in known:
+            yield section
 
 
 def _sorted(graph: dict[Step, set[Step]], choose: Choice) -> tuple[Step, ...]:

@@ -41,6 +41,7 @@ ALIKE = frozenset("ones_like zeros_like full_like where argmax argmin".split()) 
 TAKES_ARRAYS = frozenset("tensor as_tensor from_numpy is_tensor Tensor LongTensor IntTensor".split())
 DEEPEST = 12
 REASON = "token ids are NumPy's"
+IDS_ASKED = "calls that say that they give token ids"  # of `Porting.answers`
 
 
 # Methods of tensors that an array has by another name; a copy that goes would be changed with what it was made of.
@@ -151,6 +152,7 @@ class _Follower:
             parted = f"\n{space}" if line > module.span(node)[0] and not space.strip() else " "
             end = module.span(tensors)[1]
             self._porting.edit(end, end, f",{parted}return_dict=False", self._rule, "transformers 5 gives more")
+            self._porting.answers.setdefault(IDS_ASKED, set()).add(node)
 
     def _name(self, name: str, scope: Scope, bindings: Sequence[Binding], depth: int, ids: bool) -> None:
         """What a variable is bound to, and all uses that get that; of what is bound to it besides none."""

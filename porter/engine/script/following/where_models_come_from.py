@@ -78,6 +78,9 @@ def _elsewhere(porting: Training, model: Argument) -> str:
 def where_from(porting: Training, model: Argument) -> tuple[str, str]:
     """What is wrong with where a model comes from, and what to do."""
     made = makers(porting, model)
+    if isinstance(model.node, cst.Name) and not bindings_of(porting.module, model.node):
+        message = f"{model.text}: nothing that is read here makes it: a cell that is no Python, or another file."
+        return message, f"Make {model.text} with rt.load_model and the mesh."
     if not made:
         message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
         elsewhere = _elsewhere(porting, model)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..models.model_choice import FOREIGN
+from ....source.project.other_models import foreign_name
 from .command_lines import LEFT_OUT, Shown, commands_for, configs_of, project_of
 from .made_up_values import TRUE, is_config, is_model, word_for
 from .project import project_sources
@@ -260,11 +260,11 @@ def _of_another_model(
 ) -> tuple[list[str], str] | None:
     """The project's command line and where it is from, where the script's own default is a model that Tunix lacks."""
     names = [action.dest for action in parser._actions if action.option_strings and is_model(action.dest)]
-    foreign = [name for name in names if FOREIGN.search(str(getattr(parsed, name, "")))]
+    foreign = [name for name in names if foreign_name(str(getattr(parsed, name, "")))]
     for shown in arguments.commands if foreign else ():
         words = _without(_known(parser, list(shown.words)), given)
         complaint, found, completed = attempt([*given, *words])
-        if not complaint and not any(FOREIGN.search(str(getattr(found, name, ""))) for name in foreign):
+        if not complaint and not any(foreign_name(str(getattr(found, name, ""))) for name in foreign):
             return completed, f"the command line is that of {shown.where}: {' '.join(words)}"
     return None
 

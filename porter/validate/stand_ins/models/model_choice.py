@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....runtime.facts.families import Family, find_family
+from ....source.project.other_models import foreign_name, is_known_without
 from .stand_in_tokens import is_llama_2
 
 PLACEHOLDER = "tpu-port/stand-in"
@@ -36,16 +37,6 @@ SINCE |= {"gemma3": (4, 50), "qwen3": (4, 51), "gemma4": (5, 0)}
 BEFORE = {"gemma4": "gemma3", "gemma3": "gemma2", "gemma2": "gemma", "gemma": "llama2", "mistral": "llama2"}
 BEFORE |= {"qwen3": "qwen2", "qwen2": "llama2", "llama3": "llama2"}
 
-# Families that none here computes, as their names are written in ids and folders.
-FOREIGN = re.compile(
-    r"(?<![a-z])([a-z]*gpt-?2|dialogpt|gpt-?neo|gpt-?j|gpt-oss|opt-\d|falcon-?(7b|11b|40b|180b|rw|mamba)|phi-?[1-4]?"
-    r"(?![a-z])|bloomz?|flan|t5|mt5|bart|bert|roberta|deberta|electra|pythia|mpt-|stablelm|starcoder|santacoder|baichuan|"
-    r"chatglm|glm-?\d|internlm|mixtral|olmo|granite|command-r|c4ai|aya-|minicpm|rwkv|xglm|codegen|whisper|llava|nemotron|"
-    r"exaone|jamba|redpajama|cerebras|deepseek-(v\d|coder-v2|vl)|llama-?4|llama-guard|paligemma|recurrentgemma|"
-    r"shieldgemma|embeddinggemma|gemma-?3n|qwen-?vl|qwen[\d.]*-?(vl|omni|audio|next)|qwen-(1_8|7|14|72)b|ernie|hunyuan|"
-    r"kimi|lfm2|mamba|zamba|dbrx|arctic|persimmon|fuyu|idefics|blip|clip|vit-)|(-a\d+b|moe|-vl|vision)(?![a-z])",
-    re.IGNORECASE,
-)
 # Families in names that no Hub pattern of theirs fits, the more special ones first.
 NAMED = (
     (r"qwen[-_ ]?3", "qwen3"),
@@ -123,9 +114,9 @@ def _chosen(
         return Choice(known.name, _member(name, known.name))
     if asked is not None:
         return _of(asked, "as --family says")
-    if foreign := FOREIGN.search(name.replace("_", "-")):
+    if foreign := foreign_name(name, Path(name).parts):
         raise ValueError(
-            f"{name} is a model of a family that Tunix doesn't compute here ({foreign[0].strip('-')}): --family NAME "
+            f"{name} is a model of a family that Tunix doesn't compute here ({foreign}): --family NAME "
             "trains a tiny model of another family in its place, --model PATH one of yours"
         )
     said = next((family for pattern, family in NAMED if re.search(pattern, name, re.IGNORECASE)), None)
@@ -136,11 +127,11 @@ def _chosen(
         for family, member, sign in _evidence(text):
             if not release or release[:2] >= SINCE.get(family, (0,)):
                 return _of(family, f"{where} has {sign}", member)
-        if foreign := FOREIGN_SIGNS.search(text):
+        if written := FOREIGN_SIGNS.search(text):
             if where == "the script" and not re.search(r"\b[qv]_proj\b", text):
                 raise ValueError(
                     f"{name or 'the model'}: the script is written for a family that Tunix doesn't compute here "
-                    f"({(foreign[1] or foreign[2])}): --family NAME takes another, --model PATH a model of yours"
+                    f"({written[1] or written[2]}): --family NAME takes another, --model PATH a model of yours"
                 )
     guess = "llama3" if "bos_token" in own else "qwen2"
     if release and release[:2] < SINCE[guess]:
@@ -180,7 +171,7 @@ def _of(family: str, reason: str, member: str | None = None) -> Choice:
 
 def _evidence(text: str) -> Iterator[tuple[str, str | None, str]]:
     """(family, Hub id where one is written, the words that say so) in the order of how sure they are."""
-    ids = Counter(found[0] for found in HUB_ID.finditer(text) if not FOREIGN.search(found[0]))
+    ids = Counter(found[0] for found in HUB_ID.finditer(text) if not is_known_without(found[0]))
     for name, _ in ids.most_common():
         family = find_family(hub_id=name)
         if family is not None:

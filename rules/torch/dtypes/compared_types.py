@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import libcst as cst
 
@@ -61,7 +60,7 @@ def _answer(
     elif held <= {NAME_OF_TORCH, "None"}:
         porting.keep_names(named)
         code, torch = module.code(node), module.code(named).rpartition(".")[0]
-        _respell(porting, code, code.replace(module.code(named), f'getattr({torch}, "{name}")'))
+        porting.respell(code, code.replace(module.code(named), f'getattr({torch}, "{name}")'))
     elif BY_NAME in held and not held & {NAME_OF_TORCH, OPEN, *HALVES}:
         porting.imports.add("import jax.numpy as jnp")
         _write(porting, node, named, f"jnp.{name}")
@@ -76,28 +75,21 @@ def _answer(
 
 def _decides(porting: Porting, node: cst.Comparison) -> bool:
     """Whether the comparison is in the port: what a config took that is spread over it may be gone."""
-    edits = [edit for edit in porting.edits if edit.start <= porting.module.span(node)[0] < edit.end]
-    return not edits or any(porting.module.code(node) in edit.new for edit in porting.edits)
+    return not porting.covered(porting.module.span(node)[0]) or porting.repeats(node)
 
 
 def _decided(porting: Porting, node: cst.Comparison, answer: bool) -> None:
     if porting.covered(porting.module.span(node)[0]):
-        _respell(porting, porting.module.code(node), str(answer))
+        porting.respell(porting.module.code(node), str(answer))
     decide_condition(porting, node, lambda part: answer if part is node else None, PART_OF, REASON)
 
 
 def _write(porting: Porting, node: cst.Comparison, named: cst.BaseExpression, text: str) -> None:
     """Spell a type as JAX does, in the comparison and where new code repeats it."""
     code, old = porting.module.code(node), porting.module.code(named)
-    _respell(porting, code, code.replace(old, text))
+    porting.respell(code, code.replace(old, text))
     if not porting.covered(porting.module.span(named)[0]):
         porting.edit(*porting.module.span(named), text, PART_OF, REASON)
-
-
-def _respell(porting: Porting, code: str, new: str) -> None:
-    for index, edit in enumerate(porting.edits):
-        if code in edit.new:
-            porting.edits[index] = replace(edit, new=edit.new.replace(code, new))
 
 
 def _is_of_a_tensor(node: cst.BaseExpression) -> bool:

@@ -4,10 +4,14 @@ What it does: writes the trained weights where the source wrote them, as PEFT or
 Why: Tunix saves Orbax checkpoints; people use adapters and safetensors.
 Example: `trainer.save_model("out/adapter")`
 Use instead: `rt.save_adapter(model, "out/adapter")`
-Safety: exact. The adapter is `adapter_model.safetensors` with `adapter_config.json`, which PEFT loads.
+Safety: exact. The adapter is `adapter_model.safetensors` with `adapter_config.json`, which PEFT loads. A model that was
+given to a trainer with `peft_config=` and is saved by its own name is the whole base there, under PEFT's names for its
+layers; the port writes the adapter, and a finding says so.
 """
 
 from porter.packs.api import saved_tokenizer, say_keywords
+
+from ._named_base import is_named_base, say_named_base
 
 STANDARD = "as PEFT and transformers save by default"
 SETTLED = {
@@ -51,3 +55,5 @@ def apply(site, porting):
     new = f"{function}({', '.join(arguments)})"
     porting.replace(site, new, "the adapter as PEFT writes it" if lora else "the weights as transformers writes them")
     say_keywords(porting, site, SETTLED, "output_dir", "save_directory")
+    if site.qualified == "@model.save_pretrained()" and is_named_base(porting, site):
+        say_named_base(porting, site, "save_pretrained")

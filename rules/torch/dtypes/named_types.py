@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import libcst as cst
 
@@ -27,7 +26,10 @@ def rewrite_named_types(porting: Porting) -> None:
             continue
         place = call.args[0].value
         start, end = module.span(place)
-        _respell(porting, module.code(call), module.code(place))
+        if porting.repeats(call):
+            porting.imports.add("import jax.numpy as jnp")
+            code = module.code(call)
+            porting.respell(code, code.replace(module.code(place), "jnp", 1))
         if not porting.covered(start) and not _is_handed(porting, call):
             porting.edit(start, end, "jnp", PART_OF, REASON)
             porting.imports.add("import jax.numpy as jnp")
@@ -46,14 +48,6 @@ def _names_type(porting: Porting, call: cst.Call) -> bool:
     assign = module.parents[call]
     targets = [target.target for target in assign.targets] if isinstance(assign, cst.Assign) else []
     return any(NAMES_TYPE.search(module.code(each)) for each in (call, *targets))
-
-
-def _respell(porting: Porting, text: str, torch: str) -> None:
-    """The same where new code repeats it."""
-    for index, edit in enumerate(porting.edits):
-        if text in edit.new:
-            porting.imports.add("import jax.numpy as jnp")
-            porting.edits[index] = replace(edit, new=edit.new.replace(text, text.replace(torch, "jnp", 1)))
 
 
 def _is_handed(porting: Porting, call: cst.Call) -> bool:

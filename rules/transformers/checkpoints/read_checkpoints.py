@@ -28,7 +28,7 @@ NAMES = re.compile(
     r"""["']([^"'\n]*/)?checkpoint[-_*?\d\\]|\bstartswith\(\s*["']checkpoint["']|["']checkpoint["']\s+in\b"""
 )
 SAVES = re.compile(r"save_model|save_pretrained|push_to_hub|save_lora|save_state_dict|save_checkpoint")
-SAVED = re.compile(r"\bsave_(?:adapter|model|merged)\(|\bpush_to_hub\(")
+SAVED = frozenset({"save_adapter", "save_model", "save_merged", "push_to_hub"})
 
 
 @step(Phase.NAME, of="trainer", fills=("checkpoints",))
@@ -63,8 +63,8 @@ def say_only_checkpoints(porting: Porting) -> None:
     names = "|".join(
         re.escape(name) for name in sorted({porting.names.model, porting.names.trainer, str(site.variable)})
     )
-    written = " ".join(edit.new for edit in porting.edits)
-    if _is_given_back(porting, names) or SAVED.search(written):
+    called = {name.rpartition(".")[2] for edit in porting.edits for name in edit.calls}
+    if _is_given_back(porting, names) or not SAVED.isdisjoint(called):
         return
     what = "a PEFT adapter" if porting.saves_adapter else "a model of transformers"
     message = f"Only checkpoints hold what is trained, and the port's are Orbax's, not {what}."

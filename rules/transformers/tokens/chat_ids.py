@@ -11,7 +11,7 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, is_before, step
-from porter.packs.script import Unknown, evaluate, inside, line_start
+from porter.packs.script import IDS_ASKED, Unknown, evaluate, inside, line_start
 
 PART_OF = "TP005"
 NAME = "apply_chat_template"
@@ -19,7 +19,7 @@ REASON = "token ids, as transformers 4 gives them; 5 gives a dictionary"
 OTHERS = ("processor", "image_processor")  # whose method is another
 
 
-@step(Phase.NAME, reads=("columns",))
+@step(Phase.NAME, reads=("columns", "tensors"))
 def ask_for_ids(porting: Porting) -> None:
     """Every call that gave token ids says `return_dict=False`."""
     module = porting.module
@@ -33,16 +33,15 @@ def ask_for_ids(porting: Porting) -> None:
 def _gives_ids(porting: Porting, call: cst.Call) -> bool:
     """Whether transformers 4 gave token ids, which the port doesn't ask for yet."""
     module = porting.module
-    start, end = module.span(call)
     said = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
     if "return_dict" in said or any(argument.star for argument in call.args) or not call.args:
         return False
     if "tokenize" in said and _is_false(porting, said["tokenize"]):
         return False
     receiver = [node.value for node in inside(call.func) if isinstance(node, cst.Name)]
-    if any(name in OTHERS for name in receiver) or porting.covered(start):
+    if any(name in OTHERS for name in receiver) or porting.covered(module.span(call)[0]):
         return False
-    return not any("return_dict" in edit.new for edit in porting.edits if start <= edit.start <= end)
+    return call not in porting.answers.get(IDS_ASKED, ())
 
 
 def _is_false(porting: Porting, value: cst.BaseExpression) -> bool:

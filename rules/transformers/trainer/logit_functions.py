@@ -51,7 +51,7 @@ class Respelling:
 
     start: int
     end: int
-    new: str
+    code: str
 
 
 @step(Phase.WRITE, of="trainer", reads=("names",), fills=("parts",))
@@ -84,13 +84,13 @@ def _code(porting: Porting, argument: Argument) -> str:
             porting.change_fate(".preprocess_logits_for_metrics", fate="manual", target="", reason=reason)
             porting.find(site.rule, "error", message, "Write it with jax.numpy.", line, column)
         for part in sorted(reader.parts, key=lambda part: part.start):
-            porting.imports.update(line for name, line in IMPORTS.items() if f"{name}." in part.new)
+            porting.imports.update(line for name, line in IMPORTS.items() if f"{name}." in part.code)
             if start <= part.start < end:
                 at = part.start - start + offset
-                text = text[:at] + part.new + text[at + part.end - part.start :]
-                offset += len(part.new) - (part.end - part.start)
+                text = text[:at] + part.code + text[at + part.end - part.start :]
+                offset += len(part.code) - (part.end - part.start)
             elif not any((edit.start, edit.end) == (part.start, part.end) for edit in porting.edits):
-                porting.edit(part.start, part.end, part.new, site.rule, REASON)
+                porting.edit(part.start, part.end, part.code, site.rule, REASON)
     return text
 
 

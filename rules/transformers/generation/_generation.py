@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,6 +26,8 @@ from porter.packs.script import (
 from porter.packs.training import is_another, is_in_reach
 from porter.packs.writing import stays
 
+from ._settings_in_dicts import Setting, settings_in
+
 RULE = "TP311"
 RELOADED = "models that the port loads again"  # of a trainer: their names, where they stand
 
@@ -34,7 +35,8 @@ RELOADED = "models that the port loads again"  # of a trainer: their names, wher
 INPUTS = ("inputs", "input_ids", "attention_mask", "streamer", "generation_config")
 TASK = "text-generation"
 MAX_CALLS = 8  # functions that call each other
-MAKES = re.compile(r"\b(load_model|apply_peft|apply_lora|apply_adapter)\(")
+MAKES = ("load_model", "apply_peft", "apply_lora", "apply_adapter")  # functions of the runtime
+LEAVE_OUT = "Leave it out, or generate in a script of its own from what this one saves."
 LOADERS = ("transformers.AutoModel", "peft.PeftModel", "peft.AutoPeftModel")
 
 
@@ -141,7 +143,7 @@ def made_by_port(porting: Porting, model: cst.BaseExpression) -> bool | None:
     bindings = [b for b in found[1] if module.span(b.node)[0] < module.span(model)[0]] if found is not None else []
     for value in (value for binding in reversed(bindings) for value in binding_origins(module, binding)):
         start = module.span(value)[0]
-        if any(edit.start <= start < edit.end and MAKES.search(edit.new) for edit in porting.edits):
+        if any(name.endswith(MAKES) for edit in porting.around(start) for name in edit.calls):
             return True
         name = module.qualified(value.func) if isinstance(value, cst.Call) else None
         if name is not None and name.endswith(".from_pretrained") and name.startswith(LOADERS):
@@ -162,21 +164,18 @@ def settle_keywords(porting: Porting, site: Site, method: str, inputs: tuple[str
     assert isinstance(call, cst.Call)
     target = "rt.generate" if method == "generate" else "rt.TextGenerationPipeline"
     dropped: list[cst.Arg] = []
+    held = list(settings_in(porting, call))
     for argument in site.arguments:
         name = argument.name
         own = next((arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name), None)
         place = argument.line, argument.column
         row = Field(f"{method}.{name}", shown(argument.text), "exact", target, "", site.rule, *place)
         if name in REFUSED_SETTINGS:
-            if _asks_nothing(porting, argument):
+            if not _say_refused(porting, site, method, argument, held):
                 row = Field(row.source, row.value, "dropped", "", "it is off", site.rule, *place)
                 dropped += [own] if own is not None else []
             else:
-                reason = REFUSED_SETTINGS[name][1]
-                row = Field(row.source, row.value, "manual", "", reason, site.rule, *place)
-                message = f"{method}({name}={shown(argument.text)}): {reason}."
-                fix = "Leave it out, or generate in a script of its own from what this one saves."
-                porting.find(site.rule, "error", message, fix, *place)
+                row = Field(row.source, row.value, "manual", "", REFUSED_SETTINGS[name][1], site.rule, *place)
         elif name == "tokenizer":
             row = Field(row.source, row.value, "exact", f"{target}(tokenizer=)", "", site.rule, *place)
         elif name in IDLE_SETTINGS:
@@ -192,13 +191,52 @@ def settle_keywords(porting: Porting, site: Site, method: str, inputs: tuple[str
             message = f"{method}({name}={shown(argument.text)}): {reason}."
             porting.find(site.rule, "error", message, "Leave it out if it is the model's own.", *place)
         porting.fate(row)
+    if site.unknown_keywords:
+        _say_settings_of_dicts(porting, site, method, inputs, held)
     stays(porting, site.arguments)
     return dropped
 
 
-def _asks_nothing(porting: Porting, argument: Argument) -> bool:
+def _say_refused(porting: Porting, site: Site, method: str, argument: Argument, held: list[Setting]) -> bool:
+    """An error for each value that a refused setting may have; False where all of them ask for nothing."""
+    name = argument.name
+    values = [argument.node] if argument.node is not None else [value for key, value in held if key == name]
+    asked = [value for value in values if not _is_off(porting, name, value)]
+    for value in asked:
+        _refuse(porting, site, f"{method}({name}={shown(porting.module.code(value))})", name, value)
+    if not values:
+        message = f"{method}({name}={shown(argument.text)}): {REFUSED_SETTINGS[name][1]}."
+        porting.find(site.rule, "error", message, LEAVE_OUT, argument.line, argument.column)
+    return bool(asked) or not values
+
+
+def _refuse(porting: Porting, site: Site, said: str, name: str, value: cst.BaseExpression) -> None:
+    message = f"{said}: {REFUSED_SETTINGS[name][1]}."
+    porting.find(site.rule, "error", message, LEAVE_OUT, *porting.module.location(value))
+
+
+def _say_settings_of_dicts(
+    porting: Porting, site: Site, method: str, inputs: tuple[str, ...], held: list[Setting]
+) -> None:
+    """An error for each setting that rt.generate refuses in a dict that the call may be given as `**settings`."""
+    known = {argument.name for argument in site.arguments}
+    taken = {*GENERATION_DEFAULTS, *IDLE_SETTINGS, *inputs, "tokenizer", *known}
+    for name, value in held:
+        said = f"{method}({name}={shown(porting.module.code(value))})"
+        if name in REFUSED_SETTINGS and name not in known:
+            if not _is_off(porting, name, value):
+                _refuse(porting, site, said, name, value)
+        elif name not in taken:
+            message, fix = (
+                f"{said}: the port's generate knows no such setting.",
+                "Leave it out if it is the model's own.",
+            )
+            porting.find(site.rule, "error", message, fix, *porting.module.location(value))
+
+
+def _is_off(porting: Porting, name: str, node: cst.BaseExpression) -> bool:
     try:
-        value = evaluate(porting.module, argument.node) if argument.node is not None else None
+        value = evaluate(porting.module, node)
     except Unknown:
         return False
-    return asks_nothing(argument.name, value)
+    return asks_nothing(name, value)

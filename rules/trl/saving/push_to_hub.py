@@ -10,6 +10,7 @@ Safety: a private repository stays private, a branch and a commit message stay t
 
 from porter.packs.api import say_keywords
 
+from ._named_base import is_named_base, say_named_base
 from .uploading import PUSHED, push_code, save_code, say_old_token
 
 ID = "TP113"
@@ -46,6 +47,8 @@ def apply(site, porting):
     else:
         result = f"{site.variable} = {push}" if site.variable else push
         porting.replace_statement(site, f"{save_code(porting, site.node)}\n{site.indent}{result}", REASON)
+    if site.qualified == "@model.push_to_hub()" and is_named_base(porting, site):
+        say_named_base(porting, site, "push_to_hub")
     ignored = [argument.name for argument in site.arguments if argument.name in CARD]
     if ignored:
         message = f"push_to_hub({', '.join(ignored)}): the model card that uses it is not generated."

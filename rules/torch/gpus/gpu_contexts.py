@@ -5,9 +5,6 @@ Contexts that choose a GPU's kernels, or how it multiplies, go; autocast is what
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
@@ -32,13 +29,10 @@ def share_mesh(porting: Porting) -> None:
     module = porting.module
     for node in module.parents:
         if isinstance(node, cst.With) and (names := _contexts(porting, node)):
-            own = re.compile(rf"with {re.escape(porting.names.mesh)}:\r?\n[ \t]*")
             inside = [edit for edit in porting.edits if within(edit.start, [module.span(node)])]
-            trains = [edit for edit in inside if edit.part == TRAINING and own.match(edit.new)]
-            if not trains or any(edit.part == TRAINER for edit in inside):
+            makes = any(edit.part == TRAINER for edit in inside)
+            if makes or not porting.take_header(TRAINING, f"with {porting.names.mesh}", node):
                 continue
-            for edit in trains:
-                porting.edits[porting.edits.index(edit)] = replace(edit, new=own.sub("", edit.new, count=1))
             first, last = node.items[0].item, node.items[-1].item
             porting.edit(module.span(first)[0], module.span(last)[1], porting.names.mesh, RULE, REASON)
             if names & AUTOCAST and not under_autocast(porting):

@@ -21,7 +21,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import calls_of, function_around, indentation, parameter_of, role_uses, shortened
 from porter.packs.training import facts_of, in_reach, is_behind, tables_by_class
-from porter.packs.writing import Rewrite, apply_rewrite, member_rules
+from porter.packs.writing import MESH, Rewrite, apply_rewrite, member_rules
 
 from ._generation import RELOADED
 from ._reload_arguments import QUANTISES, WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
@@ -167,8 +167,7 @@ def _runs_behind(porting: Porting, function: cst.FunctionDef, depth: int = 0) ->
 
 def has_mesh_of_file(porting: Porting) -> bool:
     """Whether the port makes its mesh below the imports, for all functions."""
-    start = f"{porting.module.newline}{porting.names.mesh} = "
-    return any(edit.new.startswith(start) for edit in porting.edits)
+    return any(edit.part == MESH for edit in porting.edits)
 
 
 def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:

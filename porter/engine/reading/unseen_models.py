@@ -1,0 +1,84 @@
+"""What a model's name leaves open until the port runs: whether it is of a family that Tunix has, and a whole model.
+
+`AutoModelForCausalLM.from_pretrained` takes a folder of PEFT's adapters, too: it loads their base, and the adapters
+frozen. rt.load_model ends there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from ...errors import InputError
+from ...files import is_file, read_text
+from ...runtime.facts.families import families
+from ...source.project.folders import files_in, project_folders
+from ..script.training import Training
+
+ADAPTERS = re.compile(r"(?:^|[-_./])(?:q?lora|adapters?|peft)(?=$|[-_./\d])", re.IGNORECASE)
+WHOLE = re.compile(r"merged|full|fused", re.IGNORECASE)
+# What a script says that saves adapters, and what one does that puts them into the weights.
+TRAINS_ADAPTERS = re.compile(r"\b(?:LoraConfig|get_peft_model|peft_config)\b")
+MERGES = re.compile(r"merge_and_unload|merged_16bit")
+SAVES = r"(?i:\w*(?:out|save|adapter)\w*(?:\s*=\s*|\(\s*))"  # in front of what it names
+PORTS = re.compile(r"\bporter\.runtime\b|import runtime as rt")
+MOST, LARGEST = 40, 1_000_000  # files of a project that are asked, and their characters
+
+FIX = "Name its base model, and train the adapters on with PeftModel.from_pretrained(base, {name}, is_trainable=True)."
+
+
+def holds_adapters(porting: Training, name: str) -> bool:
+    """Whether a folder of the project has that name, and adapters in it without a model."""
+    folders = [folder / name for folder in project_folders(Path(porting.module.path).resolve())]
+    return any(is_file(each / "adapter_config.json") and not is_file(each / "config.json") for each in folders)
+
+
+def say_adapters(porting: Training, name: str, where: str = "") -> bool:
+    """An error where `name` is surely that of adapters, a warning where another script or its own words say so."""
+    value = porting.recipe.values["model.id"]
+    line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+    shown = f"{name}{f' ({where})' if where else ''}"
+    frozen = not porting.loaded_by and porting.lora is None and porting.inject is None and not porting.lora_object
+    idle = " On the GPU they are loaded frozen over their base, and nothing is trained." if frozen else ""
+    fix = FIX.format(name=json.dumps(name))
+    if holds_adapters(porting, name):
+        message = f"{shown} holds adapters and no model (adapter_config.json): rt.load_model ends there.{idle}"
+        porting.find("TP302", "error", message, fix, line, column)
+        return True
+    saver = "" if WHOLE.search(name) or porting.family is not None else _saved_by(porting, name)
+    if not saver and (WHOLE.search(name) or ADAPTERS.search(name) is None):
+        return False
+    said = f"{saver}, which trains adapters, saves into this folder" if saver else "it is called adapters"
+    message = f"{shown}: {said}. If it holds no whole model, rt.load_model ends there.{idle}"
+    porting.find("TP302", "warning", message, fix, line, column)
+    return True
+
+
+def say_unknown(porting: Training, name: str) -> None:
+    """A line of the report where a name doesn't tell whether Tunix has the model's family."""
+    value = porting.recipe.values["model.id"]
+    line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+    known = ", ".join(sorted({family.name for family in families()}))
+    message = f"{name}: the name doesn't tell whether Tunix has this model's family; rt.load_model ends if it hasn't."
+    fix = f"Look at architectures in its config.json. Families that port: {known}."
+    porting.find("TP302", "info", message, fix, line, column)
+
+
+def _saved_by(porting: Training, name: str) -> str:
+    """Another script of the project that saves into a folder `name` and trains adapters which it doesn't merge."""
+    script = Path(porting.module.path).resolve()
+    saves = re.compile(rf"""{SAVES}\\?["'](?:\./)?{re.escape(name.removeprefix("./").rstrip("/"))}/?\\?["']""")
+    left = MOST
+    for folder in project_folders(script):
+        for files in files_in(folder, ("*.py", "*.ipynb")):
+            for file in files[:left]:
+                left -= 1
+                try:
+                    text = read_text(file, LARGEST) if file != script else ""
+                except (OSError, UnicodeDecodeError, InputError):
+                    continue
+                other = MERGES.search(text) or PORTS.search(text)
+                if saves.search(text) and TRAINS_ADAPTERS.search(text) and not other:
+                    return file.name
+    return ""
