@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
-from ...releases.versions import fits
+from ...releases.versions import Pin, fits
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.project.bounds import can_meet
-from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Asked, asked_of_project, said
+from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Asked, asked_of_project, spelled
 from ...source.project.printed import Shown
 from ...source.project.run_files import files_of_runs, settings_of
 from ..script.training import Training
@@ -33,11 +33,14 @@ def asked_for(porting: Training, library: str) -> Iterator[Asked]:
     what is asked for, or on what the same place asks for of another library: its releases are of one day."""
     places = _places_out_of_reach(porting)
     for asked in _asked(porting, library):
-        wrong = _out_of_reach(porting, library, asked) or places.get(asked.where)
-        if asked.left and not wrong:
-            wrong = _of_another_day(porting).get(asked.where)
+        wrong, other = _out_of_reach(porting, library, asked), ""
+        if not wrong and asked.where in places:
+            other, wrong = places[asked.where]
+            other = other if other != f" beside {spelled(library, asked.pins)}" else ""
+        if not wrong and asked.left:
+            wrong = _of_another_day(porting).get(asked.where, [])
         if wrong and not asked.against:
-            asked = replace(asked, against=", ".join(wrong[:4]))
+            asked = replace(asked, against=", ".join(wrong[:4]), beside=other)
         yield asked
 
 
@@ -47,20 +50,21 @@ def beside(porting: Training, library: str) -> dict[str, Mapping[str, str]]:
     return {head["library"]: head["beside"][library] for head in heads if library in head.get("beside", {})}
 
 
-def _places_out_of_reach(porting: Training) -> dict[str, list[str]]:
-    """The places that ask for nothing of a library that the script can run on, each with what speaks against it: a
-    lock file that came later, another script's requirements, the outputs of a run that failed or of older cells."""
+def _places_out_of_reach(porting: Training) -> dict[str, tuple[str, list[str]]]:
+    """The places that ask for nothing of a library that the script can run on, each with what that is (` beside
+    transformers==4.51.3`) and what speaks against it: a lock file that came later, another script's requirements, the
+    outputs of a run that failed or of older cells."""
     if OUT_OF_REACH not in porting.answers:
-        found: dict[str, list[str]] = {}
+        found: dict[str, tuple[str, list[str]]] = {}
         for library in (*SOURCES, *beside(porting, "trl")):
-            asks: dict[str, list[list[str]]] = {}
+            asks: dict[str, list[tuple[str, list[str]]]] = {}
             all_asked = _asked(porting, library)
             for asked in all_asked:
                 wrong = _out_of_reach(porting, library, asked) or _against_script(library, asked, all_asked)
-                asks.setdefault(asked.where, []).append(wrong)
-            found |= {where: wrong[-1] for where, wrong in asks.items() if all(wrong)}
+                asks.setdefault(asked.where, []).append((f" beside {spelled(library, asked.pins)}", wrong))
+            found |= {where: all_wrong[-1] for where, all_wrong in asks.items() if all(wrong for _, wrong in all_wrong)}
         porting.answers[OUT_OF_REACH] = found
-    places: dict[str, list[str]] = porting.answers[OUT_OF_REACH]
+    places: dict[str, tuple[str, list[str]]] = porting.answers[OUT_OF_REACH]
     return places
 
 
@@ -69,7 +73,7 @@ def _of_another_day(porting: Training) -> dict[str, list[str]]:
     if ANOTHER_DAY not in porting.answers:
         found: dict[str, list[str]] = {}
         places = _places_out_of_reach(porting)
-        for library in (*SOURCES, "peft", *beside(porting, "trl")):
+        for library in (*LIBRARIES, *beside(porting, "trl")):
             asks = _asked(porting, library)
             counted = [
                 each
@@ -80,7 +84,7 @@ def _of_another_day(porting: Training) -> dict[str, list[str]]:
             for asked in (each for each in asks if each.left):
                 other = next((each for each in counted if not can_meet([*each.pins, *asked.pins])), None)
                 if other is not None:
-                    found[asked.where] = [f"{other.where} ({said(library, other.pins)})"]
+                    found[asked.where] = [f"{other.where} ({spelled(library, other.pins)})"]
         porting.answers[ANOTHER_DAY] = found
     another: dict[str, list[str]] = porting.answers[ANOTHER_DAY]
     return another
@@ -95,11 +99,11 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
     if library in LIBRARIES:
         able = releases_with_all(porting, library)
         fitting = [one for one in history().releases(library) if all(fits(one, *pin) for pin in asked.pins)]
-        version = fitting[-1] if fitting else _exact(asked)  # one of before all that are known
+        version = fitting[-1] if fitting else exact_of(asked.pins)  # one of before all that are known
         if not able or version is None or not set(able).isdisjoint(fitting):
             return []
         return _said(uses, contradictions(porting, library, version))
-    able, exact = releases_with_all(porting, "trl"), _exact(asked)
+    able, exact = releases_with_all(porting, "trl"), exact_of(asked.pins)
     newest = beside(porting, "trl").get(library)
     if newest is None or exact is None or not able:
         return []
@@ -114,8 +118,9 @@ def _said(uses: str, lacking: list[str]) -> list[str]:
     return [f"{uses}{lacking[0]}", *lacking[1:]] if lacking else []
 
 
-def _exact(asked: Asked) -> str | None:
-    return next((version for sign, version in asked.pins if sign.startswith("==")), None)
+def exact_of(pins: Sequence[Pin]) -> str | None:
+    """The one release that pins ask for; None for a range."""
+    return next((version for sign, version in pins if sign.startswith("==")), None)
 
 
 def _against_script(library: str, asked: Asked, all_asked: Sequence[Asked]) -> list[str]:
@@ -123,7 +128,7 @@ def _against_script(library: str, asked: Asked, all_asked: Sequence[Asked]) -> l
     own = next((each.pins for each in all_asked if each.where == SCRIPT), None)
     if own is None or not asked.shown or asked.left or asked.where in OF_PIP or can_meet([*own, *asked.pins]):
         return []
-    return [f"what the script installs: {said(library, own)}"]
+    return [f"what the script installs: {spelled(library, own)}"]
 
 
 def _asked(porting: Training, library: str) -> list[Asked]:

@@ -27,10 +27,10 @@ def first_release_of(family: Family, identifier: str) -> str:
     """The first release of transformers that loads a model of the family: `4.51.0`; "" where all that are known do."""
     own = [
         str(release)
-        for pattern, release in family.table.get("transformers_of", {}).items()
+        for pattern, release in family.table.get("since_of", {}).items()
         if fnmatch(identifier.lower(), pattern)
     ]
-    return max([*own, str(family.table.get("transformers", ""))], key=lambda release: version_key(release or "0"))
+    return max([*own, str(family.table.get("since", ""))], key=lambda release: version_key(release or "0"))
 
 
 def first_with_its_models(porting: Training) -> tuple[str, str] | None:

@@ -59,7 +59,8 @@ VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 
 @dataclass(frozen=True)
 class Asked:
-    """Where a release is asked for and how; `against` says what speaks against it ("" where it counts).
+    """Where a release is asked for and how; `against` says what speaks against it ("" where it counts), or against
+    what stands `beside` it.
 
     `shown`: not asked for, but what the script has run on, as its outputs show; `left`: as files of its runs do.
     """
@@ -69,6 +70,7 @@ class Asked:
     against: str = ""
     shown: bool = False
     left: bool = False
+    beside: str = ""
 
 
 def pins_of_project(
@@ -125,7 +127,7 @@ def asked_of_project(
                     least = [("what the script uses", [(">=", floors[other])])] if other in floors else []
                     bounds[other] = [*least, *((name, pins) for name, pins in ranges if pins)]
             against = (
-                f"{name} ({said(other, bound)})"
+                f"{name} ({spelled(other, bound)})"
                 for other in {library: "", **floors}
                 for name, bound in bounds[other]
                 if not can_meet([*_in_command(command, other), *bound]) and can_meet(bound)
@@ -133,7 +135,8 @@ def asked_of_project(
             yield Asked(where, found, next(against, ""))
 
 
-def said(library: str, pins: Sequence[Pin]) -> str:
+def spelled(library: str, pins: Sequence[Pin]) -> str:
+    """What is asked for as pip has it: `trl>=0.8,<0.9`."""
     return f"{library}{','.join(f'{sign}{version}' for sign, version in pins)}"
 
 

@@ -28,7 +28,7 @@ BASE = re.compile(
     r"\bbase_model(?:_name_or_path)?[\"']?:[ \t]*[\"']?([\w./-]+)|\[([\w./-]+)\]\(https://huggingface\.co/\2\)"
 )
 OF_A_PROJECT = (*OF_A_ROOT, ".git", "README.md", "requirements.txt", "pyproject.toml", "setup.py")
-OF_NO_RUN = frozenset({"node_modules", "site-packages", "venv", "env", "wandb", "mlruns", "__pycache__"})
+OF_NO_RUN = frozenset({"node_modules", "site-packages", "venv", "env", "__pycache__"})
 
 
 def files_of_runs(
@@ -146,8 +146,10 @@ def _order(name: str) -> tuple[str, int]:
 
 
 def _model(name: str) -> str:
-    """A model's name without its maker and without what is said of its quantisation."""
-    return re.sub(r"(?:-unsloth)?-bnb-4bit$", "", name.rstrip("/").rpartition("/")[2].lower())
+    """A model's name without its maker and without what is said of its quantisation: of
+    `maker/Qwen3-8B-maker-bnb-4bit` `qwen3-8b`."""
+    maker, _, own = name.rstrip("/").lower().rpartition("/")
+    return own.removesuffix("-bnb-4bit").removesuffix(f"-{maker}")
 
 
 def _shown(file: Path, folders: Sequence[Path]) -> str:
