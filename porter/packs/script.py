@@ -37,6 +37,7 @@ from ..source.conditions import asks_for_gpu, bare, left_on_gpu
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run
 from ..source.machine.library_constants import TORCH_TYPES
 from ..source.module import Module, flatten
+from ..source.project.model_names import usual_texts
 from ..source.scopes import Binding, Scope, inside
 from ..source.values import Unknown, dict_items, evaluate, read_value
 from ..text.edits import line_end, line_start, within
@@ -101,6 +102,7 @@ __all__ = [
     "tokenizer_load",
     "tokenizes_alike",
     "unwraps",
+    "usual_texts",
     "version_key",
     "within",
     "without_placement",

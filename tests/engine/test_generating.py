@@ -214,6 +214,8 @@ DICTS = [
     "def settings(n):\n    if n > 3:\n        return {'num_beams': 4}\n    return {}\nkw = settings(len(rows))",
     "BASE = {'num_beams': 4}\nMORE = {'top_k': 4}\nkw = {**BASE} if len(rows) > 3 else MORE.copy()",
     "BASE = {'num_beams': 4}\nkw = dict(BASE | {'top_k': 3}) if len(rows) > 3 else {}",
+    "from transformers import GenerationConfig\nconfig = GenerationConfig(num_beams=4, top_k=3)\n"
+    "kw = {'generation_config': config}",
 ]
 CALLED = [
     "print(model.generate(**ids, **kw))",
@@ -445,3 +447,26 @@ def test_a_tokenizer_that_the_trainer_makes_is_not_there_before(
     assert ("max_new_tokens=8, tokenizer=tokenizer)" in found.after) is given
     warned = [one.message for one in found.recipe.findings if "also runs before the training" in one.message]
     assert bool(warned) is said
+
+
+@pytest.mark.parametrize(
+    ("release", "pipe", "call"),
+    [
+        ("0.12.2", ', transformers="4.46"', ', transformers="4.46"'),
+        ("0.16.1", ', transformers="4.5', ', transformers="4.5'),
+        ("0.19.1", "", ', transformers="4.5'),
+        ("1.16.0", "", ""),
+    ],
+)
+def test_what_generates_as_the_release_of_the_script_did(release: str, pipe: str, call: str) -> None:
+    lines = [IDS, "pipe = pipeline('text-generation', model=model, tokenizer=tokenizer)", "print(pipe('a'))"]
+    lines += ["from transformers import GenerationConfig", "config = GenerationConfig(max_new_tokens=4)"]
+    lines += ["print(model.generate(**ids, generation_config=config))", "print(model.generate(**ids, top_k=3))"]
+    after = port(script(*lines), source_trl=release).after
+
+    made = next(line for line in after.splitlines() if line.startswith("pipe ="))
+    assert made.startswith(f"pipe = rt.TextGenerationPipeline(model, tokenizer{pipe}")
+    assert made.endswith(")") and ("transformers=" in made) is bool(pipe)
+    [asked] = [line for line in after.splitlines() if "generation_config=config" in line]
+    assert f"generation_config=config, tokenizer=tokenizer{call}" in asked and ("transformers=" in asked) is bool(call)
+    assert "rt.generate(model, **ids, top_k=3, tokenizer=tokenizer))" in after

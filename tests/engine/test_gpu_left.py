@@ -161,3 +161,39 @@ def test_a_device_map_of_what_torch_loads_again_goes(place: str) -> None:
     ported = port(text)
     assert ported.status == "ported", ported.findings
     assert 'device_map="cpu"' in ported.after and "torch" not in ported.after.replace("tunix", "")
+
+
+CHOSEN = """\
+import argparse
+import json
+
+config = json.load(open("missing.json"))
+parser = argparse.ArgumentParser()
+parser.add_argument("--spread", default="auto")
+parser.add_argument("--place")
+args = parser.parse_args()
+
+
+def again(placed):
+    return AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", device_map=placed)
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "moved"),
+    [
+        ("config['device_map']", True),
+        ("args.place", True),
+        ("args.spread", False),
+        ("'auto'", False),
+        ("again(config['device_map'])", True),
+        ("again('auto')", False),
+    ],
+)
+def test_a_device_map_that_only_the_run_knows_is_the_host(given: str, moved: bool) -> None:
+    loads = f"AutoModelForCausalLM.from_pretrained('EleutherAI/pythia-70m', device_map={given})"
+    after = given if given.startswith("again") else loads
+    ported = port(sft_script(CHOSEN, after=f"trainer.train()\n{after}.save_pretrained('copy')"))
+    assert ('device_map="cpu"' in ported.after) == moved, ported.after
+    assert any(finding.rule == "TP536" for finding in ported.findings) == moved

@@ -37,6 +37,27 @@ def test_a_library_that_the_port_still_imports_stays() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "want"),
+    [
+        ("-q accelerate==0.21.0 peft==0.4.0 trl", '-q accelerate peft "tpu-port[tpu]"'),
+        ("'peft>=0.4,<0.9' torch==2.0.1 trl", "'peft>=0.4' torch \"tpu-port[tpu]\""),
+        ("'peft~=0.4' trl", 'peft "tpu-port[tpu]"'),
+        ("peft!=0.5 trl", 'peft!=0.5 "tpu-port[tpu]"'),
+        ("git+https://a.b/peft.git trl", 'git+https://a.b/peft.git "tpu-port[tpu]"'),
+        ("-q transformers peft accelerate", '-q transformers "tpu-port[tpu]" peft accelerate'),
+        ("transformers==4.31.0 peft==0.4.0 rich", '"tpu-port[tpu]" peft rich'),
+        ('-q "tpu-port[tpu]" peft', '-q "tpu-port[tpu]" peft'),
+    ],
+)  # fmt: skip
+def test_what_stays_is_of_the_port_s_day_and_the_port_s_libraries_stand_beside(words: str, want: str) -> None:
+    assert changed_words(words, "tpu-port[tpu]", {"peft", "accelerate", "torch"}) == want
+
+
+def test_a_pin_that_goes_where_the_port_s_libraries_are_there_already() -> None:
+    assert changed_words("peft==0.4.0 rich", "", {"peft"}) == "peft rich"
+
+
+@pytest.mark.parametrize(
     ("behind", "kept"),
     [
         ("", []),
@@ -127,7 +148,7 @@ def test_a_branch_that_may_not_be_taken_brings_nothing_to_what_follows() -> None
         text = f"{head}    !pip install unsloth\n!pip install trl\n!pip install peft\n{PLAIN}"
         found = port(text)
         assert found.after.count("tpu-port[tpu]") == 2, found.after
-        assert '\n!pip install "tpu-port[tpu]"\n' in found.after
+        assert '\n!pip install "tpu-port[tpu]"' in found.after
 
 
 def test_what_was_tried_first_is_there_behind_it() -> None:

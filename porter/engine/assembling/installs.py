@@ -35,6 +35,9 @@ BROUGHT = frozenset(
     google-tunix qwix orbax-checkpoint
     """.split()
 )
+# What stays where the port still uses it, in a release that goes with those: the pin of an older one goes.
+BESIDE = frozenset("trl peft torch torchvision torchaudio accelerate bitsandbytes".split())
+CAP = re.compile(r"(?:===?|~=|<=?)[^\s,;\"']*,?")
 COMMAND = r"(?:uv[ \t]+)?(?:python3?[ \t]+-m[ \t]+)?pip3?[ \t]+install[ \t]+"
 LINE = re.compile(rf"(?m)^[ \t]*[!%]?[ \t]*{COMMAND}(?P<words>(?:[^\r\n\\#;&|]|\\\r?\n|\\.|(?<=\S)#)*)")
 SYSTEM = re.compile(rf"(?P<quote>'''|\"\"\"|['\"])[!%]?{COMMAND}(?P<words>(?:(?!(?P=quote))[^;&|\r\n])*)(?P=quote)")
@@ -142,14 +145,20 @@ def _behind(porting: Porting, command: Install) -> Edit:
 def changed_words(words: str, wanted: str, used: Collection[str] = (), quote: str = '"') -> str:
     """The words of an install command without the GPU's libraries; `wanted` takes the place of the first of them.
 
-    A pin of a library that `wanted` brings goes too. `used` are libraries that the port still needs; `quote` is what
-    a shell word is put in.
+    A pin of a library that `wanted` brings goes too. `used` are libraries that the port still needs, in the release
+    of the day; where all that would make place are, `wanted` stands in front of them. `quote` is what a shell word is
+    put in.
     """
-    parts = WORD.findall(words)
+    parts = [_without_cap(word) if name_of(word) in used else word for word in WORD.findall(words)]
     gone = [index for index, word in enumerate(parts) if _goes(word, used) or (wanted == "" and _is_pin(word))]
     place = next((index for index in gone if name_of(parts[index]) in CORE), None) if wanted else None
-    if not gone:
-        return words
+    if place is None and wanted and not any(name_of(word) == "tpu-port" for word in parts):
+        ahead = next((index for index, word in enumerate(parts) if name_of(word) in CORE), None)
+        if ahead is not None:
+            place, gone = ahead, [each + 2 if each >= ahead else each for each in gone]
+            parts[ahead:ahead] = [f"{quote}{wanted}{quote}", " "]
+    if not gone and place is None:
+        return "".join(parts)
     if place is not None:
         gone += [index for index, word in enumerate(parts) if _is_pin(word) and index not in gone]
     gone += [index for index, word in enumerate(parts) if word == "--no-deps"]
@@ -184,6 +193,15 @@ def name_of(word: str) -> str:
 def _goes(word: str, used: Collection[str]) -> bool:
     name = name_of(word)
     return name in GPU_ONLY and name not in used
+
+
+def _without_cap(word: str) -> str:
+    """`peft>=0.4` of `"peft>=0.4,<0.9"`: what is used beside the port's libraries is as new as they are."""
+    if name_of(word) not in BESIDE or "://" in word or word.startswith("git+"):
+        return word
+    bare = CAP.sub("", word.strip("\"'")).rstrip(",")
+    quote = word[0] if word[0] in "\"'" and re.search(r"[<>\[\s]", bare) else ""
+    return f"{quote}{bare}{quote}" if word.strip("\"'") != bare else word
 
 
 def _is_pin(word: str) -> bool:

@@ -43,6 +43,10 @@ BUILT = frozenset(
 )
 # What a setting is that transformers leaves alone when it is None.
 NEUTRAL: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "repetition_penalty": 1.0}
+SPECIAL = frozenset({"bos_token_id", "eos_token_id", "pad_token_id"})
+DEFAULT_IS_NEW = (4, 47, 0)  # the first transformers whose 20 tokens don't count the prompt
+REFUSES_LONG = (4, 38, 0)  # the first transformers that ends where a prompt is as long as max_length
+FILLS_UNSET = (5, 0, 0)  # the first transformers that fills what a call leaves unset, whoever wrote the checkpoint's
 FILLING = (4, 50, 0)  # the first transformers whose generation_config.json replaces a call's default values
 
 # Keywords of transformers' causal models that change neither their logits nor their loss.
@@ -146,7 +150,10 @@ PIPELINE_SETTINGS = (
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of one call, complete. `ends` and `pad` are token ids, `pad` 0 where nothing needs one."""
+    """The settings of one call, complete. `ends` and `pad` are token ids, `pad` 0 where nothing needs one.
+
+    `transformers`: the release whose lengths hold, None for 5.12's.
+    """
 
     do_sample: bool
     temperature: float
@@ -162,6 +169,7 @@ class Settings:
     infers_mask: bool
     bos: int | None
     context: int | None
+    transformers: str | None = None
 
     def new_tokens(self, prompt: int) -> tuple[int, int]:
         """How many tokens follow prompts of `prompt` places, at most and at least. ValueError where it is none."""
@@ -169,8 +177,12 @@ class Settings:
         most = given["max_new_tokens"]
         if most is None and given["max_length"] is not None:
             most = given["max_length"] - prompt
+        elif most is None and is_older(self.transformers, DEFAULT_IS_NEW):
+            most = DEFAULTS["max_length"] - prompt
         elif most is None:  # transformers' own 20, which never passes the context
             most = min(DEFAULTS["max_length"], (self.context or prompt + DEFAULTS["max_length"]) - prompt)
+        if is_older(self.transformers, REFUSES_LONG) and given["max_new_tokens"] is None:
+            most = max(most, 1)  # its criterion was asked behind each token
         if most < 1:
             said = f"max_length={given['max_length']}" if given["max_new_tokens"] is None else f"max_new_tokens={most}"
             raise ValueError(
@@ -180,17 +192,31 @@ class Settings:
         return int(most), max(0, given["min_length"] - prompt if least is None else least)
 
 
-def settle(model: Any, tokenizer: Any, config: Any, given: Mapping[str, Any], base: Mapping[str, Any]) -> Settings:
+def settle(
+    model: Any,
+    tokenizer: Any,
+    config: Any,
+    given: Mapping[str, Any],
+    base: Mapping[str, Any],
+    transformers: str | None = None,
+) -> Settings:
     """The settings of a call with the keywords `given` and a GenerationConfig or none.
 
     `base`: what holds before the checkpoint's own settings, as a pipeline has it. `tokenizer`: the one that the model
     was trained with; its tokens join the checkpoint's as transformers' Trainer does it (`align_special_tokens`).
+    `transformers`: the release that is followed, None for 5.12. Before 5 a GenerationConfig had the last word: the
+    checkpoint's settings filled it from 4.50 on, and only those that transformers 4.50 or later wrote.
     ValueError, by name, for a setting without a counterpart.
     """
     own = checkpoint_settings(model)
     if tokenizer is not None:
         own = _aligned(own, tokenizer)
-    asked = {**base, **_of_config(config)}
+    said = _of_config(config)
+    if config is not None and not _fills(own, transformers):
+        own = {name: value for name, value in own.items() if name in SPECIAL}
+    elif is_older(transformers, FILLS_UNSET):  # what says no more than the default gives way
+        said = {name: value for name, value in said.items() if name not in own or value != DEFAULTS.get(name)}
+    asked = {**base, **said}
     checked = {**asked, **given}
     _refuse(checked | {name: value for name, value in own.items() if name in REFUSED and name not in checked})
     found = {**DEFAULTS, **own, **asked, **given}
@@ -216,7 +242,21 @@ def settle(model: Any, tokenizer: Any, config: Any, given: Mapping[str, Any], ba
         infers_mask=bool(pad) and pad[0] not in ends,
         bos=next(iter(_tokens(found["bos_token_id"])), None),
         context=text_config(model.porter.config).get("max_position_embeddings"),
+        transformers=transformers,
     )
+
+
+def is_older(transformers: str | None, release: tuple[int, int, int]) -> bool:
+    """Whether a release of transformers, the newest where it is None, is older than another."""
+    return transformers is not None and version_key(transformers) < release
+
+
+def _fills(own: Mapping[str, Any], transformers: str | None) -> bool:
+    """Whether a checkpoint's settings take the place of what a GenerationConfig leaves as it is by default."""
+    if is_older(transformers, FILLING):
+        return False
+    wrote = str(own.get("transformers_version") or "99")
+    return not is_older(transformers, FILLS_UNSET) or version_key(wrote) >= FILLING
 
 
 def checkpoint_settings(model: Any) -> dict[str, Any]:

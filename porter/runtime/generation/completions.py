@@ -37,6 +37,7 @@ def generate(
     generation_config: Any = None,
     streamer: Any = None,
     seed: int | None = None,
+    transformers: str | None = None,
     **settings: Any,
 ) -> np.ndarray:
     """Prompts and what follows them, token ids (B · num_return_sequences, P + C): `generate` of transformers 5.12.
@@ -47,12 +48,13 @@ def generate(
     then from the checkpoint's generation_config.json, then from transformers' defaults (greedy, 20 tokens).
     `tokenizer`: the one that the model was trained with, whose end token joins the checkpoint's, as the Trainer has it.
     `streamer` gets the prompt and the tokens when they are all there. `seed` of the random choices: when None drawn
-    anew for each call, by the state of NumPy's generator, which `transformers.set_seed` seeds.
+    anew for each call, by the state of NumPy's generator, which `transformers.set_seed` seeds. `transformers`: the
+    release whose GenerationConfig and lengths hold, before 5 without the checkpoint's settings (see `settle`).
 
     ValueError by name for a setting without a counterpart (beams, stopping criteria, ...).
     """
     model = getattr(model, "unmerged", model)  # merge_and_unload's: its adapters give the same tokens
-    asked = settle(model, tokenizer, generation_config, settings, {})
+    asked = settle(model, tokenizer, generation_config, settings, {}, transformers)
     given = input_ids if input_ids is not None else inputs
     if given is None and asked.bos is not None:
         given = [[asked.bos]]

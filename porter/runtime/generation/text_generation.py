@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..facts.generation_settings import PIPELINE_SETTINGS, Settings, checkpoint_settings, settle
+from ..facts.generation_settings import PIPELINE_SETTINGS, Settings, checkpoint_settings, is_older, settle
 from .completions import mesh_of, sample
 
-# What the pipeline of transformers 5.12 samples with, whatever the checkpoint says.
+# What the pipeline of transformers samples with since 4.52, whatever the checkpoint says.
 DEFAULTS: dict[str, Any] = {"max_new_tokens": 256, "do_sample": True, "temperature": 0.7}
+HAS_DEFAULTS = (4, 52, 0)
+CUTS_PROMPTS = (4, 37, 0)  # since then a call's max_length is the tokenizer's, too
+GOES_ON = (4, 45, 0)  # since then an assistant's last message is continued unless the call says otherwise
 TOKENIZING = ("add_special_tokens", "padding", "truncation")
 
 
@@ -29,37 +32,42 @@ class TextGenerationPipeline:
     `return_tensors=True` gives `{"generated_token_ids": ...}`. `settings`, here and at a call, are the pipeline's own
     and those of `rt.generate`; without any, 256 tokens are sampled at a temperature of 0.7. A `streamer` gets each
     prompt and its tokens when they are all there.
+
+    `transformers`: the release whose defaults hold, the newest where it is None. Before 4.52 the checkpoint's
+    generation_config.json decided, without one greedy decoding to 20 tokens.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
-        self.model, self.tokenizer = model, tokenizer
+    def __init__(self, model: Any, tokenizer: Any, *, transformers: str | None = None, **settings: Any) -> None:
+        self.model, self.tokenizer, self._transformers = model, tokenizer, transformers
         self._streamer = settings.pop("streamer", None)
         if tokenizer.padding_side == "right":
             tokenizer.padding_side = "left"  # as transformers does for a decoder
-        self._own, given = _parted(settings)
-        lengths = {**checkpoint_settings(getattr(model, "unmerged", model)), **given}
-        base = dict(DEFAULTS)
-        if lengths.get("max_length") not in (None, 20):
-            base["max_new_tokens"] = None
-        self._base = {**base, **given}
+        self._own, self._given = _parted(settings)
+        if is_older(transformers, GOES_ON):
+            self._own = {"continue_final_message": False, **self._own}
+        lengths = {**checkpoint_settings(getattr(model, "unmerged", model)), **self._given}
+        self._base = {} if is_older(transformers, HAS_DEFAULTS) else dict(DEFAULTS)
+        if self._base and lengths.get("max_length") not in (None, 20):
+            self._base["max_new_tokens"] = None
 
     def __call__(self, text_inputs: Any, **settings: Any) -> Any:
         """Records for a text or a chat; for a list (or an iterator) of them a list of such lists."""
         streamer = settings.pop("streamer", self._streamer)
         called, given = _parted(settings)
-        own = {**self._own, **called}
+        own, given = {**self._own, **called}, {**self._given, **given}
         if own.get("stop_sequence") is not None:
             given["eos_token_id"] = self.tokenizer.encode(own["stop_sequence"], add_special_tokens=False)
         config = given.pop("generation_config", None)
         tokenizing = {name: own[name] for name in TOKENIZING if own.get(name) is not None}
-        if given.get("max_length") is not None:
+        if given.get("max_length") is not None and not is_older(self._transformers, CUTS_PROMPTS):
             tokenizing["max_length"] = given["max_length"]
         if isinstance(text_inputs, GeneratorType):
             text_inputs = list(text_inputs)
         single = isinstance(text_inputs, str) or _is_chat(text_inputs)
         prompts = [text_inputs] if single else list(text_inputs)
         model = getattr(self.model, "unmerged", self.model)
-        asked = settle(model, self.tokenizer, config, given, {} if config is not None else self._base)
+        base = {} if config is not None else self._base
+        asked = settle(model, self.tokenizer, config, given, base, self._transformers)
         found = list(self._records(model, prompts, asked, own, tokenizing, streamer))
         return found[0] if single else found
 

@@ -62,6 +62,12 @@ def usual_values_in(module: Module, code: str, launched: Launched | None = None)
     return found
 
 
+def usual_texts(module: Module, code: str) -> list[str]:
+    """The texts that expression `code` of a script may hold unless its user says another; none where it can't be
+    told."""
+    return [text for text, _ in usual_values_in(module, code)]
+
+
 def usual_value(code: str, text: str, script: Path) -> tuple[str, str] | None:
     """The text that expression `code` of a script holds unless its user says another, and where that stands.
 

@@ -1,8 +1,9 @@
 """What asks torch for a GPU, left where the port comes along.
 
 What it does: what torch computes in the port it computes on the host's CPU: `.to("cuda")`, `.cuda()`, `device="cuda"`
-and a model that torch loads on a GPU (`device_map={"": 0}`) get the CPU, where the port comes to them and no other
-rule has them. Calls that raise without CUDA (`torch.cuda.init()`), and loads that bitsandbytes quantises, are named.
+and a model that torch loads on a GPU (`device_map={"": 0}`, `config["device_map"]`) get the CPU, where the port comes
+to them and no other rule has them. Calls that raise without CUDA (`torch.cuda.init()`), and loads that bitsandbytes
+quantises, are named.
 Why: a TPU machine's torch is built without CUDA, so that the port would end there.
 Example: `inputs = tokenizer(prompt, return_tensors="pt").to("cuda")`
 Use instead: `.to("cpu")`; for a model `rt.load_model` and `rt.generate`, which use the TPU
@@ -16,7 +17,7 @@ from typing import Literal
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, stays_torchs, step
-from porter.packs.script import Module, calls_of, drop_device_maps, function_around, is_dead
+from porter.packs.script import Module, calls_of, drop_device_maps, function_around, is_dead, usual_texts
 
 ID = "TP536"
 # Of a torch without CUDA; the other functions of torch.cuda answer 0 or nothing there.
@@ -32,6 +33,7 @@ RAISING = frozenset(
 ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator|nvidia|nvml", re.IGNORECASE)
 CATCHES = re.compile(r"\b(?:Exception|BaseException|AssertionError|RuntimeError)\b")
 QUANTISES = frozenset({"quantization_config", "load_in_4bit", "load_in_8bit"})
+ANYWHERE = ("auto", "balanced", "balanced_low_0", "sequential", "cpu")  # maps that are the CPU where there's no GPU
 MAX_DEPTH = 4  # functions that call one another
 HOST, REASON = '"cpu"', "torch holds it on the host: a TPU isn't torch's"
 BY_RUNTIME = "rt.load_model(...) and rt.generate(...) load and use a model of a known family on the TPU."
@@ -130,7 +132,7 @@ def _needs_gpu(module: Module, call: cst.Call) -> bool:
     if name.endswith(".from_pretrained") and _is_quantised(module, call):
         return True
     if place := _place(module, call):
-        return _is_gpu_place(module, place)
+        return _is_gpu_place(module, place) or _is_chosen_map(module, call)
     if not isinstance(call.func, cst.Attribute):
         return False
     if call.func.attr.value == "cuda":
@@ -144,6 +146,19 @@ def _place(module: Module, call: cst.Call) -> cst.BaseExpression | None:
     if name != "transformers.pipeline" and not name.endswith(".from_pretrained"):
         return None
     return next((a.value for a in call.args if a.keyword and a.keyword.value in ("device_map", "device")), None)
+
+
+def _is_chosen_map(module: Module, call: cst.Call) -> bool:
+    """Whether only the run knows a load's device map: `config["device_map"]`, `args.device_map`, a parameter. Of a map
+    for GPUs transformers raises; "auto", which it may be as well, is the CPU there."""
+    given = next((a.value for a in call.args if a.keyword is not None and a.keyword.value == "device_map"), None)
+    if isinstance(given, cst.Attribute) and given.attr.value == "device":
+        return False
+    is_parameter = isinstance(given, cst.Name) and not _assigned(module, given)
+    if given is None or not (is_parameter or isinstance(given, cst.Subscript | cst.Attribute)):
+        return False
+    usual = usual_texts(module, module.code(given))
+    return not usual or any(text not in ANYWHERE for text in usual)
 
 
 def _movable(module: Module, call: cst.Call) -> cst.BaseExpression | None:

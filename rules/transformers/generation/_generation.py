@@ -18,10 +18,12 @@ from porter.packs.script import (
     evaluate,
     function_around,
     held_by,
+    plain_version,
     role_uses,
     shortened,
     shown,
     unwraps,
+    version_key,
 )
 from porter.packs.training import is_another, is_in_reach
 from porter.packs.writing import stays
@@ -158,6 +160,12 @@ def is_text(porting: Porting, node: cst.BaseExpression) -> bool:
         return False
 
 
+def release_of_generation(porting: Porting, since: str) -> list[str]:
+    """`transformers="4.31.0"` for what samples as the script's release did, where that is older than `since`."""
+    version = plain_version(porting.versions.get("transformers", ""))
+    return [f'transformers="{version}"'] if version and version_key(version) < version_key(since) else []
+
+
 def settle_keywords(porting: Porting, site: Site, method: str, inputs: tuple[str, ...] = INPUTS) -> list[cst.Arg]:
     """A fate for every keyword of the call; the arguments that go."""
     call = site.node
@@ -191,7 +199,7 @@ def settle_keywords(porting: Porting, site: Site, method: str, inputs: tuple[str
             message = f"{method}({name}={shown(argument.text)}): {reason}."
             porting.find(site.rule, "error", message, "Leave it out if it is the model's own.", *place)
         porting.fate(row)
-    if site.unknown_keywords:
+    if held:
         _say_settings_of_dicts(porting, site, method, inputs, held)
     stays(porting, site.arguments)
     return dropped

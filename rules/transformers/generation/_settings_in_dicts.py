@@ -1,6 +1,7 @@
 """What stands in the dicts that `generate(**settings)` is given: made in branches, filled, merged, given by a function.
 
-A dict that is made once is read as keywords of the call; these are read for what ends the call when it runs.
+A dict that is made once is read as keywords of the call; these, and a GenerationConfig, are read for what ends the call
+when it runs.
 """
 
 from __future__ import annotations
@@ -14,18 +15,35 @@ from porter.packs.script import Module, Unknown, argument_of, calls_of, evaluate
 
 Setting = tuple[str, cst.BaseExpression]
 DEEPEST = 8  # names, parameters and functions that lead to one another
+CONFIG = "transformers.GenerationConfig"
 FILLS = ("update", "setdefault")
 
 
 def settings_in(porting: Porting, call: cst.Call) -> Iterator[Setting]:
-    """The name and the value of each setting that may stand in what a call is given as `**settings`."""
-    seen: set[cst.CSTNode] = set()
+    """The name and the value of each setting that may stand in what a call is given as `**settings`, or in its
+    `generation_config`."""
+    module, seen = porting.module, set[cst.CSTNode]()
     for argument in call.args:
-        if argument.star == "**":
-            for name, value in _held(porting.module, argument.value, DEEPEST):
-                if value not in seen:
-                    seen.add(value)
-                    yield name, value
+        given = [(argument.keyword.value, argument.value)] if argument.keyword is not None else []
+        for name, value in _held(module, argument.value, DEEPEST) if argument.star == "**" else given:
+            of_config = list(_configured(module, value, DEEPEST)) if name == "generation_config" else []
+            for setting in of_config if argument.star != "**" else [(name, value), *of_config]:
+                if setting[1] not in seen:
+                    seen.add(setting[1])
+                    yield setting
+
+
+def _configured(module: Module, node: cst.BaseExpression, depth: int) -> Iterator[Setting]:
+    """What a GenerationConfig is made with, by variables."""
+    if isinstance(node, cst.Call) and module.qualified(node.func) == CONFIG:
+        for argument in node.args:
+            if argument.keyword is not None:
+                yield argument.keyword.value, argument.value
+            elif argument.star == "**":
+                yield from _held(module, argument.value, depth - 1)
+    for binding in reaching(module, node) if isinstance(node, cst.Name) and depth > 0 else ():
+        if binding.kind == "assign" and isinstance(binding.value, cst.BaseExpression):
+            yield from _configured(module, binding.value, depth - 1)
 
 
 def _held(module: Module, node: cst.BaseExpression, depth: int) -> Iterator[Setting]:

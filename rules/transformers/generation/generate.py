@@ -24,10 +24,20 @@ from porter.packs.script import function_around, line_end, line_start, shortened
 from porter.packs.training import in_reach, is_given_another
 from porter.packs.writing import read_site, settle_inputs, settle_outputs
 
-from ._generation import INPUTS, Model, made_by_port, runs, say_torchs, settle_keywords, trained
+from ._generation import (
+    INPUTS,
+    Model,
+    made_by_port,
+    release_of_generation,
+    runs,
+    say_torchs,
+    settle_keywords,
+    trained,
+)
 from .reloaded_model import has_mesh_of_file
 
 ID = "TP311"
+FILLS_UNSET = "5.0.0"  # the first transformers that fills any GenerationConfig with the checkpoint's settings
 GUARDS = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autocast", "torch.amp.autocast"})
 CUDA_AUTOCAST = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
 PARAMETERS = (
@@ -70,6 +80,8 @@ def _port_generate(porting: Porting, call: cst.Call, model: Model) -> None:
     arguments = list(call.args)
     kept = [arg for arg in arguments if arg not in dropped]
     ends = [*_tokenizer(porting, call, model)]
+    if site.argument("generation_config") is not None:
+        ends = [", ".join([*ends, *release_of_generation(porting, FILLS_UNSET)])]
     first = arguments[0] if arguments else None
     if first is None:
         porting.edit(module.span(call)[1] - 1, module.span(call)[1] - 1, ", ".join([model.text, *ends]), ID, "")

@@ -4,7 +4,8 @@ What it does: keeps the pipeline's settings and its calls; `device` and its like
 Why: transformers' pipeline runs torch models.
 Example: `pipe = pipeline("text-generation", model=model, tokenizer=tokenizer, device=0)`
 Use instead: `pipe = rt.TextGenerationPipeline(model, tokenizer)`
-Safety: the records are those of transformers 5.12, as are its defaults (256 tokens, sampled at a temperature of 0.7).
+Safety: the records are those of transformers 5.12; the defaults are the source's release's: 256 tokens, sampled at a
+temperature of 0.7, from 4.52 on, before that what the checkpoint's generation_config.json says, or greedy.
 """
 
 from __future__ import annotations
@@ -17,10 +18,21 @@ from porter.packs.script import held_by, tokenizer_load
 from porter.packs.training import in_reach
 from porter.packs.writing import mark_of, read_site
 
-from ._generation import INPUTS, TASK, Model, is_text, made_by_port, say_torchs, settle_keywords, trained
+from ._generation import (
+    INPUTS,
+    TASK,
+    Model,
+    is_text,
+    made_by_port,
+    release_of_generation,
+    say_torchs,
+    settle_keywords,
+    trained,
+)
 from ._reload_arguments import QUANTISES, is_tunixs, quantization_of
 
 ID = "TP313"
+HAS_DEFAULTS = "4.52.0"  # the first transformers whose pipeline has defaults of its own
 # Keywords of `pipeline` that say where and how torch's model lies.
 PLACES = {
     "device": "the model lies on the mesh",
@@ -114,6 +126,7 @@ def _port_pipeline(porting: Porting, call: cst.Call, model: Model) -> None:
             porting.fate(Field(f"pipeline.{argument.name}", argument.text, "dropped", "", reason, ID, *place))
         elif argument.name not in ("task", "model", "tokenizer", *IDLE_SETTINGS):
             kept.append(f"{argument.name}={argument.text}")
+    kept += release_of_generation(porting, HAS_DEFAULTS)
     if site.unknown_keywords:
         kept.append(site.unknown_keywords)
     marks = mark_of(porting, site.arguments)

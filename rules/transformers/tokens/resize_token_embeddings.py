@@ -12,7 +12,7 @@ that is saved holds no rows of the embedding, where PEFT writes all of them besi
 says so.
 """
 
-from porter.packs.api import is_before
+from porter.packs.api import Porting, is_before
 
 ID = "TP312"
 MATCHES = ("@model.resize_token_embeddings()", "@reference.resize_token_embeddings()")
@@ -27,7 +27,13 @@ def apply(site, porting):
         given.append("mean_resizing=False")
     call = ", ".join([porting.module.code(site.node.func.value), *given])
     porting.replace(site, f"{porting.rt('resize_vocabulary')}({call})", "the same rows")
-    if porting.saves_adapter and site.qualified == MATCHES[0]:
+    if site.qualified == MATCHES[0] and (porting.saves_adapter or _may_adapt(porting)):
         message = "PEFT saves the resized embedding and head beside an adapter; the port saves the adapter alone."
         fix = "They weren't trained: resize the base in the same way before the adapter is put on it."
         porting.find(ID, "info", message, fix, site.line, site.column)
+
+
+def _may_adapt(porting: Porting) -> bool:
+    """Whether the run decides that there are adapters: `if args.use_lora:`, a `peft_config` that may be None."""
+    given = porting.trainer.argument("peft_config") if porting.trainer is not None else None
+    return bool(porting.of_role("inject")) or (given is not None and not given.value.is_literal(None))
