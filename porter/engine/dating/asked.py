@@ -9,10 +9,11 @@ from pathlib import Path
 from ...releases.history import LIBRARIES, history
 from ...releases.versions import Pin, fits
 from ...runtime.facts.field_tables import at_version, version_key
+from ...source.launch.launched_with import given_by_launches
 from ...source.project.bounds import can_meet
 from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Asked, asked_of_project, spelled
 from ...source.project.printed import Shown
-from ...source.project.run_files import files_of_runs, settings_of
+from ...source.project.run_files import files_of_runs
 from ..script.training import Training
 from .evidence import SOURCES, contradictions, floors, releases_with_all
 from .model_families import models_loaded
@@ -148,8 +149,8 @@ def _runs(porting: Training, shown: Sequence[Shown]) -> list[tuple[str, str]]:
     """What the script's runs have left in its project that may name releases, looked for once a port."""
     if RUNS not in porting.answers:
         files, script = {each.file for each in shown if each.file}, Path(porting.module.path)
-        settings = settings_of(script) if files else ""
-        found = files_of_runs(script, porting.module.text + settings, files, {*models_loaded(porting)}) if files else ()
+        settings, models = given_by_launches(script).files if files else (), {*models_loaded(porting)}
+        found = files_of_runs(script, porting.module.text, files, settings, models) if files else ()
         porting.answers[RUNS] = [*found]
     runs: list[tuple[str, str]] = porting.answers[RUNS]
     return runs

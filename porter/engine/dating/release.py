@@ -22,7 +22,6 @@ from ..script.sites import Site
 from ..script.training import Training
 from .asked import asked_for, beside, exact_of, pins_for
 from .evidence import SOURCES, Evidence, contradictions, evidence, floors, releases_with_all, short_version
-from .model_families import first_with_its_models
 from .row_order import accelerate_in
 
 
@@ -70,7 +69,7 @@ def versions_in(porting: Training) -> dict[str, str]:
         found["transformers"] = str(transformers)
     day = at_version(days, trl.version) if trl is not None else None
     if trl is not None and day is not None:
-        found.setdefault("transformers", _with_its_models(porting, f"{day} (of the day of TRL {trl.version})"))
+        found.setdefault("transformers", _with_what_it_uses(porting, f"{day} (of the day of TRL {trl.version})"))
     for library, said in (*_beside_ours(porting), *_own_libraries(porting)):
         found.setdefault(library, said)
     if (accelerate := accelerate_in(porting, found)) is not None:
@@ -90,15 +89,16 @@ def _with_all(porting: Training, found: Date | None) -> Date | None:
     return replace(found, version=least)
 
 
-def _with_its_models(porting: Training, said: str) -> str:
-    """A release that nothing asks for; or the first that has the models which the script loads, where that is later
-    and has what else it uses."""
-    first = first_with_its_models(porting)
-    if first is None or version_key(plain_version(said)) >= version_key(first[0]):
+def _with_what_it_uses(porting: Training, said: str) -> str:
+    """A release that nothing asks for; or the first that has what the script uses, and its models, where that is later
+    and has lost nothing of it."""
+    used = [row for row in evidence(porting, "transformers") if row.new]
+    first = max(used, key=lambda row: version_key(row.new or ""), default=None)
+    if first is None or first.new is None or version_key(plain_version(said)) >= version_key(first.new):
         return said
-    if contradictions(porting, "transformers", first[0]):
+    if contradictions(porting, "transformers", first.new):
         return said
-    return f"{first[0]} (the first release with {first[1]})"
+    return f"{first.new} (the first release with {first.text})"
 
 
 def _beside_ours(porting: Training) -> Iterator[tuple[str, str]]:

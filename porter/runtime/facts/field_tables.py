@@ -44,7 +44,8 @@ class Row:
     field without one, or None when the table knows no default that old. `since` is the first version that has
     the field, `until` the first that doesn't. `kept_until`: the first version that doesn't take an older name any more.
     `ignored`: the first version that has the field and takes no notice of it, and in what way.
-    `whole`: the versions from and until which it takes whole numbers alone.
+    `whole`: the versions from and until which it takes whole numbers alone. `refused`: values by their text, each with
+    the first version that ends at it.
     `kinds`: the kinds of trainers that act on it, and `otherwise` the fate and reason it has with others.
     """
 
@@ -67,6 +68,7 @@ class Row:
     help: str = ""
     ignored: Mapping[str, str] = field(default_factory=dict)
     whole: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     otherwise: Mapping[str, str] = field(default_factory=dict)
 

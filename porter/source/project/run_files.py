@@ -14,7 +14,6 @@ from pathlib import Path
 
 from ...errors import InputError
 from ...files import is_file, read_file
-from ..launch.launched_with import given_by_launches
 from .folders import OF_A_ROOT, project_folders
 
 MOST_FOLDERS = 400  # that are looked through
@@ -32,16 +31,19 @@ OF_NO_RUN = frozenset({"node_modules", "site-packages", "venv", "env", "__pycach
 
 
 def files_of_runs(
-    script: Path, text: str, patterns: Collection[str], models: Collection[str] = ()
+    script: Path, text: str, patterns: Collection[str], settings: Collection[str] = (), models: Collection[str] = ()
 ) -> Iterator[tuple[str, str]]:
     """The files of the runs of `script`, whose code is `text`, that match one of `patterns`: each with where it lies in
-    the project and what it holds.
+    the project and what it holds. `settings` are names of files that commands give the script, which say where it
+    saves to as its text does.
 
     First those in a folder that the script names, as it names the one that it saves to; then those of a model that is
     made of one which the script names, or of `models`. A pattern with a folder in it, `cache/*.py`, is for one beside
     the script or above it.
     """
     folders = project_folders(script.resolve())
+    given = (folder / name for name in settings for folder in folders)
+    text = "\n".join((text, *(_text(file) or "" for file in dict.fromkeys(given) if is_file(file))))
     words = " ".join((text, *models)).lower()
     sure = dict.fromkeys((*_saved(folders, text, patterns), *_beside(folders, patterns)))
     above = (file for folder in folders for file in _in(folder, patterns))
@@ -55,13 +57,6 @@ def files_of_runs(
         if held is not None and (file in sure or (base is not None and _model(base[base.lastindex or 0]) in words)):
             found += 1
             yield _shown(file, folders), held
-
-
-def settings_of(script: Path) -> str:
-    """The text of the files of settings that the project's commands give a script."""
-    folders = project_folders(script.resolve())
-    places = (folder / name for name in given_by_launches(script).files for folder in folders)
-    return "".join(f"\n{_text(place)}" for place in dict.fromkeys(places) if is_file(place))
 
 
 def _saved(folders: Sequence[Path], text: str, patterns: Collection[str]) -> Iterator[Path]:
