@@ -17,14 +17,13 @@ LIBRARIES = """
     trl transformers peft accelerate bitsandbytes torch datasets unsloth deepspeed swanlab wandb vllm ray modal
     huggingface_hub
 """.split()
+OPTION = ("source_trl", "source-trl", "--source-trl")  # of the tool itself
 WORD = re.compile(rf"(?<![a-z0-9])({'|'.join(LIBRARIES)})(?![a-z0-9])", re.IGNORECASE)
 
 # By file, the libraries that stand in its names and in its texts that are names, not sentences.
 KNOWN: dict[str, str] = {
-    "engine/answering/annotations.py": "peft torch",
     "engine/answering/library_names.py": "transformers trl unsloth",
     "engine/answering/unclaimed_configs.py": "peft transformers trl unsloth",
-    "engine/assembling/gone_names.py": "datasets huggingface_hub",
     "engine/assembling/imports.py": "accelerate bitsandbytes datasets deepspeed peft torch transformers trl unsloth",
     "engine/assembling/installs.py": "accelerate bitsandbytes datasets deepspeed peft torch transformers trl "
     "unsloth vllm",
@@ -40,12 +39,9 @@ KNOWN: dict[str, str] = {
     "engine/dating/row_order.py": "accelerate transformers trl",
     "engine/loops/loop_trainer.py": "accelerate deepspeed peft torch transformers",
     "engine/loops/unknown_training.py": "accelerate datasets torch trl unsloth",
-    "engine/loops/watching.py": "torch",
     "engine/packs/packs.py": "accelerate bitsandbytes datasets peft swanlab torch transformers trl unsloth",
     "engine/pipeline.py": "trl",
     "engine/reading/adapters.py": "peft trl unsloth",
-    "engine/reading/checkpoints/own_checkpoints.py": "transformers",
-    "engine/reading/checkpoints/saved_adapters.py": "trl",
     "engine/reading/kept_configs.py": "deepspeed",
     "engine/reading/launch.py": "accelerate deepspeed",
     "engine/reading/made_elsewhere.py": "peft transformers trl",
@@ -56,20 +52,12 @@ KNOWN: dict[str, str] = {
     "engine/reading/read_trainer.py": "datasets transformers trl",
     "engine/reading/unseen_models.py": "peft",
     "engine/script/fill_from_tables.py": "unsloth",
-    "engine/script/flow.py": "peft",
-    "engine/script/following/may_be_none.py": "torch",
     "engine/script/following/where_models_come_from.py": "peft transformers unsloth",
-    "engine/script/training.py": "trl",
-    "engine/script/where_values_go.py": "deepspeed torch",
-    "engine/settling/leftovers.py": "peft transformers trl",
-    "engine/settling/release_asserts.py": "accelerate bitsandbytes deepspeed peft torch transformers trl unsloth",
     "engine/settling/taken_keywords.py": "transformers trl",
     "engine/settling/unused.py": "accelerate torch",
     "engine/tokens/numpy_tokens.py": "torch",
     "engine/tokens/tokenizers.py": "transformers",
-    "front/cases.py": "trl",
     "front/doctor.py": "accelerate datasets huggingface_hub peft torch transformers trl",
-    "front/project.py": "trl",
     "front/tree.py": "accelerate peft torch transformers trl unsloth",
     "packs/api.py": "peft transformers unsloth",
     "packs/launch.py": "accelerate deepspeed",
@@ -124,7 +112,7 @@ def found() -> dict[str, str]:
     names = {}
     for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        known = {match[1].lower() for text in texts(tree) for match in WORD.finditer(text)}
+        known = {match[1].lower() for text in texts(tree) if text not in OPTION for match in WORD.finditer(text)}
         if known:
             names[path.relative_to(ROOT).as_posix()] = " ".join(sorted(known))
     return names

@@ -38,8 +38,9 @@ from ..source.machine.gpu_of_run import asks_capability, gpu_of_run
 from ..source.machine.library_constants import TORCH_TYPES
 from ..source.module import Module, flatten
 from ..source.project.model_names import usual_texts
+from ..source.read_value import read_value
 from ..source.scopes import Binding, Scope, inside
-from ..source.values import Unknown, dict_items, evaluate, read_value
+from ..source.values import Unknown, dict_items, evaluate
 from ..text.edits import line_end, line_start, within
 from ..text.import_lines import names_in
 

@@ -113,7 +113,7 @@ def argument_class(
         for older, row in former.items():
             if (value := getattr(self, older)) is not None:
                 setattr(self, row.name, value)
-        post_init.settle(self, name, rows)
+        post_init.settle(self, name, rows, lambda other: argument_class(other, None))
         if name in post_init.TRAINING and self.deepspeed:
             take_deepspeed(self)
         _refuse(self, name, table, rows)

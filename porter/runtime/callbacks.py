@@ -90,7 +90,7 @@ class TrainerCallback:
         """Before the first step of an epoch."""
 
     def on_epoch_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
-        """After the last step of an epoch."""
+        """After the last step of an epoch, or of the run within one."""
 
     def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
         """Before the first micro-batch of an optimizer step; `on_step_end` of the step before may still be to come."""
@@ -189,8 +189,8 @@ class Events:
     def step(self, train_ctx: Any, step: int) -> None:
         self._at(step)
         self._tell("on_step_end", train_ctx)
-        if self._steps_per_epoch and step % self._steps_per_epoch == 0:
-            self._tell("on_epoch_end", train_ctx)
+        if self._steps_per_epoch and (step % self._steps_per_epoch == 0 or step == self._last):
+            self._tell("on_epoch_end", train_ctx)  # that of an epoch which the run's end cuts off, too
         self._tell_of_save(train_ctx, step)
 
     def log(self, line: dict[str, float], train_ctx: Any) -> None:
@@ -203,6 +203,8 @@ class Events:
         self._at(step)
         self._tell("on_evaluate", train_ctx, metrics=metrics)
         value, policy = self.state.best.of(metrics), best_policy(train_ctx.config)
+        if policy is not None and step == train_ctx.config.max_steps and not train_ctx.is_managed_externally:
+            train_ctx._save_last_checkpoint()  # which may be the best; Tunix does so once the loop is over
         saved = policy is not None and train_ctx.checkpoint_manager.latest_step() == step
         if policy is not None and policy.among == "saved" and not saved:
             return

@@ -1,4 +1,4 @@
-"""Expressions of the source → `Value`s: known now, decided at run time, or unknown.
+"""What expressions of the source are: known now, or decided at run time.
 
 Only meanings that can't differ at run time are evaluated: literals, names bound once to them, arithmetic,
 f-strings, conditional expressions, `dict(...)`. Nothing of the user's is ever called.
@@ -14,9 +14,7 @@ from typing import Any
 
 import libcst as cst
 
-from ..recipe import Origin, Value, literal_code
-from .changed_values import changed_later
-from .class_values import held_by_class
+from .held_values import changed_later, held_by_class
 from .machine.gpu_of_run import CAPABILITY, SEES_GPU, capability_binding, gpu_of_run, is_properties
 from .machine.library_constants import TORCH_TYPES, constant
 from .module import Module
@@ -42,8 +40,6 @@ COMPARISON: dict[type[cst.BaseCompOp], Callable[[Any, Any], Any]] = {
     cst.IsNot: operator.is_not,
 }
 SIMPLE = (bool, int, float, str, bytes, type(None))
-# Nodes whose span leaves out the parentheses that they need as an argument.
-BARE = (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield)
 DECIDED = "conditions that are answered"  # of `Module.memory`: what an expression is, by itself
 MAX_DEPTH = 40
 MAX_REPEATED = 20  # assignments of one value to a name
@@ -55,23 +51,6 @@ WIDE = re.compile(r"\d{4}|\*")
 
 class Unknown(Exception):
     """The expression's value is decided when the script runs."""
-
-
-def read_value(module: Module, node: cst.BaseExpression, rule: str = "") -> Value:
-    """The Value of an expression at its place; `code` is its literal when known, else its text as on the GPU."""
-    line, column = module.location(node)
-    origin = Origin(module.path, line, column, rule)
-    text = module.code(node)
-    if isinstance(node, BARE) and node.lpar:
-        text = f"({text})"
-    try:
-        known = evaluate(module, node)
-    except Unknown:
-        from .conditions import decided
-
-        code = text if isinstance(node, BARE) else decided(module, node)
-        return Value("expression", code, origin, text if code == module.code(node) else code)
-    return Value("literal", literal_code(known), origin, text)
 
 
 def evaluate(module: Module, node: cst.BaseExpression, depth: int = 0) -> Any:

@@ -41,15 +41,32 @@ def say_refused_rows(porting: Training) -> None:
 def columns(module: Module, dataset: cst.BaseExpression | None) -> frozenset[str] | None:
     """The columns of a dataset that the script writes out by name; None where they aren't to be seen."""
     made = next((value for value in origins(module, dataset) if _makes(module, value)), None)
-    rows = made.args[0].value if isinstance(made, cst.Call) and made.args else None
+    rows = _made(module, made.args[0].value) if isinstance(made, cst.Call) and made.args else None
     if isinstance(rows, cst.List) and rows.elements:
         rows = rows.elements[0].value
     if isinstance(rows, cst.ListComp):
         rows = rows.elt
+    rows = _made(module, rows)
     if not isinstance(rows, cst.Dict):
         return None
     names = [*_names(rows)]
     return frozenset(name for name in names if name is not None) if names and None not in names else None
+
+
+def _made(module: Module, value: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """What a name is given, or a function of the script gives back: `rows = [as_chat(each) for each in texts]`."""
+    found = value
+    for found in origins(module, value):
+        if isinstance(found, cst.List | cst.ListComp | cst.Dict):
+            break
+    return None if any(_grows(module, value)) else found
+
+
+def _grows(module: Module, value: cst.BaseExpression | None) -> Iterator[bool]:
+    """For each use of a variable, whether it may put something in: `rows.append(...)`, `row["text"] = ...`."""
+    held = module.meaning(value) if isinstance(value, cst.Name) else None
+    for use in module.references(value.value, held[0]) if held is not None and isinstance(value, cst.Name) else ():
+        yield isinstance(module.parents[use], cst.Attribute | cst.Subscript)
 
 
 def _makes(module: Module, value: cst.BaseExpression) -> bool:

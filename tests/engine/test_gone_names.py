@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from porter.engine.assembling.gone_names import GONE
+from porter.engine.packs.packs import load_packs
 
 from .porting import port, sft_script
 
 
-@pytest.mark.parametrize("name", GONE)
+@pytest.mark.parametrize("name", [name for pack in load_packs() for name, _ in pack.facts.gone])
 def test_the_installed_library_has_it_no_more(name: str) -> None:
     library, _, short = name.partition(".")
     assert not hasattr(importlib.import_module(library), short)

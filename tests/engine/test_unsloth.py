@@ -198,6 +198,26 @@ def test_rows_that_unsloth_refuses_are_said(column: str, trainer: str, refused: 
     assert "refuses these rows" not in str(port(own.replace(LOAD, "load()\n").replace(PUT_IN, "")).findings)
 
 
+AS_CHAT = "def as_chat(text):\n    return {'conversations': [{'role': 'user', 'content': text}]}\n\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "refused"),
+    [
+        ("[as_chat(each) for each in 'ab']", True),
+        ("[as_chat('a'), as_chat('b')]", True),
+        ("[{**as_chat(each), 'text': each} for each in 'ab']", False),
+        ("[]\nlines.append(as_chat('a'))", False),
+        ("[{'conversations': []}]\nlines[0]['text'] = 'a'", False),
+    ],
+)
+def test_rows_of_a_variable_or_a_function_are_seen(made: str, refused: bool) -> None:
+    text = script().replace("import load_dataset", "import Dataset")
+    lines = f"{AS_CHAT}lines = {made}\nrows = Dataset.from_list(lines)"
+    found = port(text.replace("rows = load_dataset('x', split='train')", lines))
+    assert ("refuses these rows" in str(found.findings)) == refused, found.findings
+
+
 SAVES = "model.save_pretrained_gguf('out', tokenizer{})\n"
 PINNED = "# /// script\n# dependencies = ['unsloth=={}']\n# ///\n"
 

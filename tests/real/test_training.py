@@ -86,8 +86,9 @@ def run_transformers(folder: Path, callbacks: Any = (), **settings: Any) -> list
 def run_tunix(folder: Path, data: Any = BATCHES, callbacks: Any = (), **settings: Any) -> tuple[PeftTrainer, Any]:
     rest = {"logging_strategy": "steps", "save_steps": 500, "save_total_limit": None, "run_name": None}
     args = SimpleNamespace(**{**rest, **arguments(folder, **settings)})
-    batches = SimpleNamespace(steps=STEPS, steps_per_epoch=STEPS, accumulation=None)
-    schedule = hf_schedule("linear", args.learning_rate, warmup_steps=args.warmup_steps, steps=STEPS)
+    steps = settings.get("max_steps", STEPS)
+    batches = SimpleNamespace(steps=steps, steps_per_epoch=STEPS, accumulation=None)
+    schedule = hf_schedule("linear", args.learning_rate, warmup_steps=args.warmup_steps, steps=steps)
     optimizer = optax.chain(
         clip_by_global_norm(args.max_grad_norm),
         hf_optimizer(args.optim, schedule, weight_decay=args.weight_decay, mask=decay_mask),
@@ -100,11 +101,24 @@ def run_tunix(folder: Path, data: Any = BATCHES, callbacks: Any = (), **settings
     return trainer, hooks
 
 
-def test_the_log_lines_are_the_trainers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trainer, hooks = run_tunix(tmp_path / "tunix")
+# A run's last step is evaluated where none is due, and what max_steps leaves of an epoch ends as an epoch does.
+ENDS = [
+    {},
+    {"eval_steps": 4},
+    {"max_steps": 7, "eval_strategy": "epoch", "logging_strategy": "epoch"},
+    {"max_steps": 17, "eval_strategy": "epoch", "logging_strategy": "epoch"},
+    {"max_steps": 17, "eval_steps": 0.4},
+]
+
+
+@pytest.mark.parametrize("settings", ENDS)
+def test_the_log_lines_are_the_trainers(
+    settings: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer, hooks = run_tunix(tmp_path / "tunix", data=[*BATCHES, *BATCHES], **settings)
     printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     lines = hooks.history
-    *theirs, result = run_transformers(tmp_path / "trainer")
+    *theirs, result = run_transformers(tmp_path / "trainer", **settings)
     assert train_result(trainer).training_loss == pytest.approx(result["train_loss"], rel=2e-6)
     assert train_result(trainer).global_step == result["step"]
     assert len(printed) == len(hooks.history)
@@ -188,16 +202,17 @@ def watch(base: type, seen: dict[str, list[tuple[int, list[float]]]]) -> type:
 
         return event
 
-    names = "on_train_begin on_epoch_begin on_step_begin on_evaluate on_save on_train_end".split()
+    names = "on_train_begin on_epoch_begin on_step_begin on_epoch_end on_evaluate on_save on_train_end".split()
     return type("Watch", (base,), {name: note(name) for name in names})
 
 
-def test_callbacks_are_given_the_model_of_their_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{"eval_steps": 5}, {"eval_steps": 4}, {"max_steps": 7}])
+def test_callbacks_are_given_the_model_of_their_step(settings: dict[str, Any], tmp_path: Path) -> None:
     from transformers import TrainerCallback as Base
 
     ours: dict[str, Any] = {}
     theirs: dict[str, Any] = {}
-    asked = {"save_strategy": "steps", "save_steps": 4, "eval_steps": 5}
+    asked = {"save_strategy": "steps", "save_steps": 4, **settings}
     run_tunix(tmp_path / "tunix", callbacks=[watch(TrainerCallback, ours)], **asked)
     run_transformers(tmp_path / "trainer", callbacks=[watch(Base, theirs)], **asked)
     assert ours.keys() == theirs.keys()

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from porter.source.parsing import parse_module
-from porter.source.values import Unknown, dict_items, evaluate, read_value
+from porter.source.read_value import read_value
+from porter.source.values import Unknown, dict_items, evaluate
 
 
 def value(text: str) -> Any:

@@ -22,6 +22,9 @@ trainer = Trainer(model, args, train_dataset=rows, eval_dataset=held)
 trainer.train()
 """
 OLDER = "# pip install transformers==4.40.2"
+ENDS_UNSEEN = "# pip install transformers==5.2.0"  # evaluates where eval_steps are due, and at the end no more
+EPOCHS = 'eval_strategy="epoch", logging_strategy="epoch", '
+CUT_EPOCHS = "rt.interval(batches.steps_per_epoch, batches.steps, last=True)"
 EVALUATES = 'eval_strategy="steps", '
 
 
@@ -31,13 +34,23 @@ EVALUATES = 'eval_strategy="steps", '
         ("", 'save_steps=config["save"]', 'FixedIntervalPolicy(rt.interval(config["save"], batches.steps))'),
         (OLDER, 'save_steps=config["save"]', 'SaveOnlyEvery(config["save"], batches.steps)'),
         (
-            "",
+            ENDS_UNSEEN,
             EVALUATES + 'eval_steps=config.get("eval"), logging_steps=20',
             'rt.interval(config.get("eval") or 20, batches.steps)',
         ),
-        ("", EVALUATES + "eval_steps=0, logging_steps=20", "eval_every_n_steps=20"),
+        (ENDS_UNSEEN, EVALUATES + "eval_steps=0, logging_steps=20", "eval_every_n_steps=20"),
+        ("", EVALUATES + "eval_steps=0, logging_steps=20", "rt.interval(20, batches.steps, last=True)"),
+        ("", EVALUATES + "eval_steps=0.2", "rt.interval(0.2, batches.steps, last=True)"),
+        ("", EVALUATES + "eval_steps=20, max_steps=50", "rt.interval(20, batches.steps, last=True)"),
+        ("", EVALUATES + "eval_steps=20, max_steps=60", "eval_every_n_steps=20"),
+        (ENDS_UNSEEN, EVALUATES + "eval_steps=20, max_steps=50", "eval_every_n_steps=20"),
         ("", EVALUATES + "eval_steps=-1", "eval_every_n_steps=batches.steps"),
-        ("", EVALUATES + 'logging_steps=config["log"]', 'rt.interval(config["log"], batches.steps)'),
+        ("", EVALUATES + 'logging_steps=config["log"]', 'rt.interval(config["log"], batches.steps, last=True)'),
+        (ENDS_UNSEEN, EPOCHS + "num_train_epochs=2", "eval_every_n_steps=batches.steps_per_epoch,"),
+        (ENDS_UNSEEN, EPOCHS + "num_train_epochs=2", "rt.log_every(batches.steps_per_epoch,"),
+        (ENDS_UNSEEN, EPOCHS + "max_steps=50", f"eval_every_n_steps={CUT_EPOCHS},"),
+        (ENDS_UNSEEN, EPOCHS + 'max_steps=config["steps"]', f"eval_every_n_steps={CUT_EPOCHS},"),
+        (ENDS_UNSEEN, EPOCHS + "num_train_epochs=1.5", f"rt.log_every({CUT_EPOCHS},"),
     ],
 )
 def test_what_only_the_run_knows_is_read_when_it_runs(pin: str, given: str, want: str) -> None:
@@ -52,6 +65,14 @@ def test_an_interval_is_transformers(steps: float, every: int) -> None:
     assert interval(steps, 30) == every
     with pytest.raises(ValueError, match="None"):
         interval(None, 30)
+
+
+def test_the_last_step_may_be_one_too() -> None:
+    from porter.runtime import interval
+
+    every = interval(20, 50, last=True)
+    assert (every, [step for step in range(1, 51) if step % every == 0]) == (20, [20, 40, 50])
+    assert [step for step in range(1, 51) if step % interval(0, 50, last=True) == 0] == [50]
 
 
 @pytest.mark.parametrize(("steps", "saved"), [(0, []), (-1, []), (0.2, [6, 12, 18, 24, 30]), (11, [11, 22])])

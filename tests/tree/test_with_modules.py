@@ -280,3 +280,13 @@ def test_a_comment_goes_with_its_lines_in_a_module_too(tmp_path: Path) -> None:
     port = ported(tmp_path, "from models import load_model", "load_model", models=models)
     (module,) = port.modules
     assert "empty_cache" not in module.after and "Free what" not in module.after
+
+
+def test_what_packs_say_of_names_holds_in_modules(tmp_path: Path) -> None:
+    """A name that its library lost, which a module beside the script uses."""
+    models = MODELS.replace("import torch\n", "import torch\nfrom datasets import load_metric\n")
+    models = models.replace("def load_model", 'rouge = load_metric("rouge")\n\n\ndef load_model')
+    port = ported(tmp_path / "p", "from models import load_model", "load_model", models=models)
+    found = [(each, finding) for each in (port, *port.modules) for finding in each.findings]
+    said = [(Path(each.path).name, finding.fix) for each, finding in found if finding.rule == "TP007"]
+    assert said == [("models.py", "evaluate.load() loads the same metrics.")]

@@ -46,6 +46,16 @@ def test_a_long_warm_up_is_no_difference() -> None:
     assert found.status == "equal"
 
 
+def test_a_warm_up_of_thousands_of_steps_moves_weights_by_a_few_last_places() -> None:
+    source = trained(3e-8)
+    found = checks.check_weights(source, rounded(source, 1), FLOAT32)
+
+    assert found.measured is not None and found.measured > MOST, "would have been called different"
+    assert found.status == "equal"
+    still = {"a": source.initial["a"]}
+    assert checks.check_weights(source, replace(source, final=still), FLOAT32).status == "differs"
+
+
 def test_a_mistake_in_a_long_warm_up_still_differs() -> None:
     source = trained(5e-7)
     doubled = {"a": source.initial["a"] + 1.1 * (source.final["a"] - source.initial["a"])}

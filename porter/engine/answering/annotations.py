@@ -9,6 +9,7 @@ import libcst as cst
 
 from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
+from ..script.sites import facts_of
 from ..script.subclasses import base_of, class_of
 from ..steps.step import Phase, step
 
@@ -17,7 +18,6 @@ OWN = {
     **dict.fromkeys(("dpo", "orpo", "cpo", "kto"), "PreferenceTrainer"),
     "gkd": "DistillationTrainer",
 }  # the runtime's trainers, by the kind of the source's; the others are Tunix's
-MODELS = frozenset({"peft.PeftModel", "peft.PeftModelForCausalLM", "torch.nn.Module"})
 
 
 @step(Phase.ANSWER, fills=("claimed names",))
@@ -29,11 +29,12 @@ def rename_annotations(porting: Porting) -> None:
         for view in porting.trainers
         if view.trainer is not None and view.loop is None
     }
+    models = facts_of(module).model_classes
     for node in list(module.parents):
         if not isinstance(node, cst.Name | cst.Attribute) or not _is_annotation(porting, node):
             continue
         name = module.qualified(node) or base_of(module, node)
-        if name in MODELS:
+        if name in models:
             porting.imports.add("from flax import nnx")
             porting.edit(*module.span(node), "nnx.Module", RULE, "what the name holds now")
         elif name is not None and (kind := trainers.get(name)):

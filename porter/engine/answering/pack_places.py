@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from ...source.module import Module
-from ...source.values import read_value
+from ...source.read_value import read_value
 from ..packs.packs import SiteRule
 from ..packs.patterns import Pattern, holes
 from ..script.porting import Porting

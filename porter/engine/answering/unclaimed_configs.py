@@ -15,7 +15,7 @@ import libcst as cst
 from ...port import Status
 from ...recipe import Field
 from ...runtime.settings.consumed import CONSUMED
-from ...source.values import read_value
+from ...source.read_value import read_value
 from ...text.edit import Edit
 from ..packs.packs import TableRule
 from ..receipts.marking import STAYS

@@ -20,7 +20,7 @@ from ...text.import_lines import ImportLine, NewImport, names_in
 from ..dating.argument_releases import MARK, ArgumentRelease
 from ..script.dead_blocks import is_dead
 from ..script.sites import facts_of, indentation
-from .gone_names import GONE, is_probe, service_of
+from .gone_names import is_probe, service_of
 from .left_uses import is_behind, module_of, needs_torch
 from .per_file import first_place
 
@@ -168,9 +168,9 @@ def _aliases_to_drop(
 
 def _is_not_there(module: Module, root: str, source: str) -> bool:
     """Whether an import that nothing uses may well fail where the port runs."""
-    return (
-        root in GPU_SIDE or root in facts_of(module).gpu_drivers or flatten(source) in GONE or service_of(source) != ""
-    )
+    facts = facts_of(module)
+    gone = flatten(source) in dict(facts.gone) or service_of(module, source) != ""
+    return gone or root in GPU_SIDE or root in facts.gpu_drivers
 
 
 def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: Spans, plan: ImportPlan) -> None:

@@ -29,7 +29,8 @@ def libraries_left(text: str, edits: Sequence[Edit], known: Collection[str]) -> 
     """The packages among `known` that a text needs once its edits are made."""
     after = apply_edits(text, edits)
     modules = {name: name.replace("-", "_") for name in known}
-    found = {name for name, module in modules.items() if re.search(rf"(?m)^\s*(?:import|from)\s+{module}\b", after)}
+    said = {name: module for name, module in modules.items() if module in after}
+    found = {name for name, module in said.items() if re.search(rf"(?m)^\s*(?:import|from)\s+{module}\b", after)}
     if re.search(r"(?m)^\s*(?:import|from)\s+(?:transformers|peft)\b", after) is None:
         return frozenset(found)
     for call in WITH_TORCH.finditer(after):

@@ -19,6 +19,7 @@ from ...text.edit import Edit
 from ...text.edits import apply_edits
 from ...text.import_lines import names_in, parse_import
 from ..draft.findings import Findings
+from ..packs.facts import FACTS, NONE
 from ..script.porting import Porting
 
 
@@ -49,6 +50,7 @@ def view_of(porting: Porting, part: Part, edits: Sequence[Edit]) -> Porting:
     """A Porting of one file: the names it needs imported, and findings of its own."""
     if part.module is porting.module:
         return porting
+    part.module.memory[FACTS] = porting.module.memory.get(FACTS, NONE)
     written = names_in("\n".join(edit.new for edit in edits))
     bound = {text: parse_import(text).bound for text in porting.imports}
     imports = {text for text, name in bound.items() if re.search(rf"(?<![\w.]){re.escape(name)}\b", written)}

@@ -74,11 +74,12 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     yield from _of_other_libraries(porting, library)
     if library == "transformers":
         yield from _fractions(porting)
-        yield from _refused_values(porting)
         yield from _given_back(porting)
         if (first := first_with_its_models(porting)) is not None:
             yield Evidence(first[1], first[0], None, loads=True)
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
+    if not unsloth:
+        yield from _refused_values(porting, library)
     known, seen = history(), set()
     used = list(dict.fromkeys((name, tuple(keywords)) for name, keywords in _uses(porting)))
     if not unsloth:
@@ -211,17 +212,6 @@ def _fractions(porting: Training) -> Iterator[Evidence]:
                 return
 
 
-def _refused_values(porting: Training) -> Iterator[Evidence]:
-    """Values that later releases end at, as their tables say: as of before these."""
-    for site in porting.sites if "unsloth" not in porting.module.roots else ():
-        rule = tables_of(porting).get(site.qualified)
-        for argument in site.arguments if rule is not None and not _is_guarded(porting, site.node) else ():
-            row = rule.table.row(argument.name) if rule is not None else None
-            code = argument.value.code if argument.value.kind == "literal" else ""
-            if row is not None and code in row.refused:
-                yield Evidence(f"{site.qualified.rpartition('.')[2]}({argument.name}={code})", None, row.refused[code])
-
-
 def _given_back(porting: Training) -> Iterator[Evidence]:
     """What models have lost and the script gives them where they lack it: it ran on a release that had lost it.
 
@@ -233,6 +223,22 @@ def _given_back(porting: Training) -> Iterator[Evidence]:
         last = reduce(or_, members, 0).bit_length()
         if 0 < last < len(record.releases):
             yield Evidence(f"a model without {name}", record.releases[last], None)
+
+
+def _refused_values(porting: Training, library: str) -> Iterator[Evidence]:
+    """Values that a keyword took once: `optim="adamw_hf"`, `report_to=None`."""
+    for site in porting.sites:
+        rule = tables_of(porting).get(site.qualified)
+        if rule is None or _is_guarded(porting, site.node):
+            continue
+        for argument in site.arguments:
+            row = rule.table.row(argument.name)
+            if row is None or not row.refuses or rule.table.library_of(row.name) != library:
+                continue
+            gone = row.refused_from(argument.value.literal) if argument.value.known and argument.certain else None
+            if gone is not None:
+                name = site.qualified.rpartition(".")[2]
+                yield Evidence(f"{name}({argument.name}={argument.value.literal!r})", None, gone)
 
 
 def _before_unsloth(porting: Training) -> frozenset[str]:

@@ -14,8 +14,8 @@ from dataclasses import replace
 import libcst as cst
 
 from ...recipe import Origin, Value
+from ...source.read_value import read_value
 from ...source.scopes import walk
-from ...source.values import read_value
 from ...text.expressions import choice, is_atom
 from ..script.fill_from_tables import (
     bindings_of,

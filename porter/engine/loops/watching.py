@@ -14,6 +14,7 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.scopes import inside
+from ..script.sites import facts_of
 from .advice import FILTER, SCHEDULE
 from .forward import NotStandard
 
@@ -23,7 +24,7 @@ READS = (
     "config", "module", "print_trainable_parameters", "get_scale", "get_global_grad_norm", "state", "train",
     "num_parameters", "modules", "named_modules", "unwrap_model", "items", "values", "keys",
 )  # fmt: skip
-SAVES = ("save_pretrained", "save_state", "save_model", "save_checkpoint", "push_to_hub", "torch.save")
+SAVES = ("save_pretrained", "save_state", "save_model", "save_checkpoint", "push_to_hub")
 IN_ITS_WAY = ("requires_grad_", "load_state_dict", "load_adapter", "register_hook", "load_checkpoint", "load_state")
 # Words in the name of a function that gets the model: it only looks at it, unless another says that it acts on it.
 LOOKS = frozenset(
@@ -75,12 +76,18 @@ class Watching:
             found |= {cst.FunctionDef} if isinstance(parent, cst.FunctionDef) else set()
         return found
 
+    def _saves(self, call: cst.Call) -> bool:
+        """Whether a call saves: by its name, or `save` of a GPU library."""
+        package = (self.module.qualified(call.func) or "").partition(".")[0]
+        of_library = last_name(call.func) == "save" and package in facts_of(self.module).gpu_side
+        return last_name(call.func) in SAVES or of_library
+
     def _of_call(self, node: cst.Call, trained: set[str]) -> str:
         last, full = last_name(node.func), self.module.code(node.func)
         owner = self.module.code(node.func.value) if isinstance(node.func, cst.Attribute) else ""
         if last == "backward" or last in IN_ITS_WAY:
             return f"`{full}` takes part in the training in a way of its own"
-        if last in SAVES or full in SAVES:
+        if self._saves(node):
             return ""
         if last in ("clip_grad_norm_", "clip_grad_value_"):
             return f"`{full}` clips gradients in a way of its own"
@@ -114,8 +121,8 @@ class Watching:
         what = "logging"
         for node in inside(line):
             if isinstance(node, cst.Call):
-                last, full = last_name(node.func), self.module.code(node.func)
-                if last in SAVES or full in SAVES or re.match(r"_*save_\w*(?:model|checkpoint|ckpt|adapter)", last):
+                last = last_name(node.func)
+                if self._saves(node) or re.match(r"_*save_\w*(?:model|checkpoint|ckpt|adapter)", last):
                     return "saving"
                 if last == "eval" or last.lstrip("_").startswith(EVALUATES) or last.endswith(EVALUATES):
                     what = "evaluation"

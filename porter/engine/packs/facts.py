@@ -20,6 +20,7 @@ from ...source.project.printed import Shown
 from .python_rule import check_class
 
 FACTS = "pack facts"  # where a file remembers them
+SAID = ("gone", "services")  # those that say something of each name
 PACKAGES = ("gpu_side", "gpu_drivers")  # facts whose names are those of packages
 
 
@@ -32,6 +33,8 @@ class Facts:
     loads_pair: tuple[str, ...] = ()  # functions that load a model and its tokenizer, and give (model, tokenizer)
     gives_back_pair: tuple[str, ...] = ()  # those that give (model, tokenizer) back as they got them
     loads_adapters: tuple[str, ...] = ()  # those that put the adapters of a folder into the model that they get
+    puts_in_adapters: tuple[str, ...] = ()  # those that put new adapters into the model that they get
+    model_classes: tuple[str, ...] = ()  # classes of models: what an annotation of the model names
     gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
     gpu_made: tuple[str, ...] = ()  # functions and classes whose values are of the GPU's side, of whatever package
     gpu_drivers: tuple[str, ...] = ()  # packages that ask the GPU's driver, and raise where there is none
@@ -40,6 +43,10 @@ class Facts:
     seeds: tuple[str, ...] = ()  # functions that seed torch's generator, by which adapters are drawn
     seeds_python: tuple[str, ...] = ()  # those that seed Python's
     trains: tuple[str, ...] = ()  # functions and classes that train a model in a way that no rule reads
+    # Names that the releases of a port have no more, with what does the same; modules that no package brings, with the
+    # notebook service that has them.
+    gone: tuple[tuple[str, str], ...] = ()
+    services: tuple[tuple[str, str], ...] = ()
 
     def __or__(self, other: Facts) -> Facts:
         return Facts(*((*getattr(self, each.name), *getattr(other, each.name)) for each in fields(self)))
@@ -74,6 +81,9 @@ def read_facts(data: Mapping[str, Any], manifest: Path, line: int) -> Facts:
     for word, names in data.items():
         if word not in known:
             raise InputError(f"has a fact {word!r}", manifest, line, fix=f"use {', '.join(known)}")
+        if word in SAID:
+            _check_said(word, names, manifest, line)
+            continue
         if not isinstance(names, list):
             raise InputError(f"{word} is {names!r}", manifest, line, fix="write a list of names")
         for name in names:
@@ -81,7 +91,16 @@ def read_facts(data: Mapping[str, Any], manifest: Path, line: int) -> Facts:
                 check_class(f"{name}.x" if word in PACKAGES else name.replace("().", ".", 1), manifest, line)
             else:
                 check_class(name, manifest, line)
-    return Facts(**{word: tuple(names) for word, names in data.items()})
+    return Facts(**{word: tuple(names.items() if word in SAID else names) for word, names in data.items()})
+
+
+def _check_said(word: str, names: object, manifest: Path, line: int) -> None:
+    """InputError where `[facts.gone]` and its like are no texts by name."""
+    if not isinstance(names, dict) or not all(isinstance(said, str) and said for said in names.values()):
+        fix = f'write [facts.{word}] and lines "our_library.name" = "..."'
+        raise InputError(f"{word} is {names!r}", manifest, line, fix=fix)
+    for name in names:
+        check_class(f"{name}.x" if word == "services" else name, manifest, line)
 
 
 def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:

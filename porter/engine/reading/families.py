@@ -20,7 +20,7 @@ from ...safety.model_sizes import sizes_in
 from ...source.launch.launched_with import given_by_launches
 from ...source.project.model_names import named_in_help, usual_values_in
 from ...source.project.other_models import is_known_without
-from ...source.values import read_value
+from ...source.read_value import read_value
 from ..draft.findings import NO_FAMILY
 from ..script.training import Training, families
 from ..steps.step import Phase, step

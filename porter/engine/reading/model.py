@@ -13,8 +13,9 @@ from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.init_types import fills_type
 from ...source.calls import function_around, may_not_run, returned
 from ...source.module import Module
+from ...source.read_value import read_value
 from ...source.scopes import Binding
-from ...source.values import dict_items, read_value
+from ...source.values import dict_items
 from ..script.fill_from_tables import (
     bindings_of,
     fill_defaults,

@@ -311,8 +311,11 @@ def _wrapped(module: Module, chain: list[cst.BaseExpression]) -> cst.BaseExpress
 def _puts_in(module: Module, value: cst.BaseExpression) -> bool:
     if not isinstance(value, cst.Call) or not value.args:
         return False
-    name = module.qualified(value.func) or ""
-    return name.endswith(".get_peft_model") or (name in facts_of(module).loads_adapters and _is_trained(module, value))
+    name, facts = module.qualified(value.func) or "", facts_of(module)
+    new = {each.rpartition(".")[2] for each in facts.puts_in_adapters}  # of whatever class or module of the library
+    return ("." in name and name.rpartition(".")[2] in new) or (
+        name in facts.loads_adapters and _is_trained(module, value)
+    )
 
 
 def is_same(module: Module, value: cst.BaseExpression, variable: cst.BaseExpression) -> bool:

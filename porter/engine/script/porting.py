@@ -30,7 +30,7 @@ KEPT = "names that rewrites leave"  # of `Porting.answers`
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)  # one of a kind, and two methods less to make at every start
 class Porting(Training):
     """A trainer that was read, and the edits that port it."""
 

@@ -211,7 +211,8 @@ class Training:
         """Where a trainer saves to that was given no arguments: TRL's newer ones name the folder after the model."""
         assert self.trainer is not None
         kind = self.trainer.qualified.rpartition(".")[2].removesuffix("Trainer")
-        release = version_key(self.versions.get("trl", "").partition(" ")[0] or "0")
+        library = self.trainer.qualified.partition(".")[0]
+        release = version_key(self.versions.get(library, "").partition(" ")[0] or "0")
         model = self.value("model.id")
         if release < NAMED_AFTER_MODEL.get(kind, (999,)):
             return '"tmp_trainer"'

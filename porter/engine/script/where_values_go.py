@@ -14,7 +14,7 @@ from ...source.calls import calls_of, function_around, parameter_of
 from ...source.module import Module
 from ...source.scopes import Scope
 from .flow import PLACEMENT, makes_pair, unprepared
-from .sites import Site
+from .sites import Site, facts_of
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ def asks_for_wrapper(module: Module, test: cst.BaseExpression) -> bool:
         return False
     asked, called = module.code(test.args[1].value), module.code(test.func)
     if called == "isinstance":
-        name = module.qualified(test.args[1].value) or ""
-        return name.startswith(("torch.", "deepspeed.")) and name.rpartition(".")[2] in WRAPPERS
+        package, _, name = (module.qualified(test.args[1].value) or "").partition(".")
+        return package in facts_of(module).gpu_side and name.rpartition(".")[2] in WRAPPERS
     return called == "hasattr" and asked.strip("\"'") in OF_WRAPPERS
 
 

@@ -15,7 +15,6 @@ from ..script.sites import facts_of
 from ..steps.step import Phase, step
 
 RULE = "TP001"
-SOURCES = frozenset({"trl", "transformers", "peft"})  # whose classes an alias may name
 
 
 @step(Phase.SETTLE, reads=("conditions", "classes"), fills=("leftovers",))
@@ -69,4 +68,5 @@ def _names_gpu_library(porting: Porting, value: cst.BaseExpression) -> bool:
         makes = name.rsplit(".", 1)[-1][:1].isupper()
         return name in facts.gpu_made or (makes and name.split(".", 1)[0] in libraries)
     name = porting.module.qualified(value) or ""
-    return name.split(".", 1)[0] in libraries | SOURCES  # `T = trl.SFTTrainer`
+    described = {rule.library for pack in porting.packs for rule in pack.tables}
+    return name.split(".", 1)[0] in libraries | described  # `T = trl.SFTTrainer`

@@ -44,8 +44,8 @@ class Row:
     field without one, or None when the table knows no default that old. `since` is the first version that has
     the field, `until` the first that doesn't. `kept_until`: the first version that doesn't take an older name any more.
     `ignored`: the first version that has the field and takes no notice of it, and in what way.
-    `whole`: the versions from and until which it takes whole numbers alone. `refused`: values by their text, each with
-    the first version that ends at it.
+    `whole`: the versions from and until which it takes whole numbers alone.
+    `refuses`: values, and the first version that has the field and doesn't take them any more.
     `kinds`: the kinds of trainers that act on it, and `otherwise` the fate and reason it has with others.
     """
 
@@ -68,7 +68,7 @@ class Row:
     help: str = ""
     ignored: Mapping[str, str] = field(default_factory=dict)
     whole: tuple[str, ...] = ()
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refuses: Mapping[str, str] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     otherwise: Mapping[str, str] = field(default_factory=dict)
 
@@ -81,6 +81,10 @@ class Row:
     def judged_later(self) -> bool:
         """Whether some values can't be ported, so that an expression has to be judged when it has a value."""
         return self.fate == "manual" or any(special.fate == "manual" for special in self.values)
+
+    def refused_from(self, value: Any) -> str | None:
+        """The first version that doesn't take `value` any more; None where all that have the field do."""
+        return next((version for text, version in self.refuses.items() if _same(value, text)), None)
 
     def verdict(self, value: Any) -> tuple[Fate, str]:
         """Fate and reason of setting the field to `value`: harmless ones are dropped, others may have their own."""
@@ -115,6 +119,10 @@ class FieldTable:
         if name in self._by_name:
             return self._by_name[name]
         return next((row for row in self._by_name.values() if name in row.renamed_from), None)
+
+    def library_of(self, name: str) -> str:
+        """The library whose class has the field: the table's own, or that of a class which it extends."""
+        return self.library if name in self.own or self.base is None else self.base.library_of(name)
 
     def rows(self, versions: Versions = None) -> dict[str, Row]:
         """The fields that the class has at `versions`, by the name they have there, in the class's order.
@@ -271,6 +279,8 @@ def _row(name: str, data: Mapping[str, Any]) -> Row:
         raise TypeError(f"{name}: otherwise is dropped or manual")
     if len(rest.get("whole", [])) not in (0, 2):
         raise TypeError(f"{name}: whole is two versions, from and until which it takes whole numbers alone")
+    if not isinstance(rest.get("refuses", {}), dict):
+        raise TypeError(f"{name}: refuses has values, and the versions from which they aren't taken")
     for key in ("harmless", "choices", "kinds", "whole"):
         rest[key] = tuple(rest.get(key, ()))
     newest = defaults[max(defaults, key=version_key)]

@@ -335,6 +335,11 @@ class Release:
         """Whether a checkpoint came at the end of training, as it does with Tunix (transformers from 4.42 on)."""
         return version_key(self.transformers) >= (4, 42, 0)
 
+    @property
+    def evaluates_last(self) -> bool:
+        """Whether eval_steps had an evaluation at the last step, due or not (transformers from 5.4 on)."""
+        return version_key(self.transformers) >= (5, 4, 0)
+
     def of_no_token(self, attention: str | None = None) -> str:
         """What padding in front of a row, which has no token to see, took from its attention on a GPU.
 

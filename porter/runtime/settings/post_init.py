@@ -11,7 +11,7 @@ import json
 import math
 import os
 from ast import literal_eval
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..facts.field_tables import Row
@@ -24,8 +24,11 @@ QUIET = {"do_train", "do_eval", "do_predict", "local_rank", "gradient_checkpoint
 _ENUMS = ("lr_scheduler_type", "optim", "logging_strategy", "save_strategy", "hub_strategy")
 
 
-def settle(args: Any, name: str, rows: Mapping[str, Row]) -> None:
-    """Do to `args`, an object of the class `name` with the fields `rows`, what its library does after parsing."""
+def settle(args: Any, name: str, rows: Mapping[str, Row], class_of: Callable[[str], type[Any]]) -> None:
+    """Do to `args`, an object of the class `name` with the fields `rows`, what its library does after parsing.
+
+    `class_of` gives the class of a name, for what stands in the object.
+    """
     _read_dicts(args, rows)
     if name in TRAINING:
         if name in OF_TRL:
@@ -50,9 +53,7 @@ def settle(args: Any, name: str, rows: Mapping[str, Row]) -> None:
             if isinstance(modules := getattr(args, field, None), list):
                 setattr(args, field, set(modules))  # as PEFT keeps them
     elif name == "DatasetMixtureConfig":
-        from ..arguments import argument_class
-
-        made = argument_class("DatasetConfig", None)
+        made = class_of("DatasetConfig")
         args.datasets = [made(**entry) if isinstance(entry, dict) else entry for entry in args.datasets]
 
 

@@ -21,6 +21,7 @@ from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from tunix.sft.sharding_utils import shard_input
 
 from ..callbacks import KeepBest
+from ..facts.releases import release
 from ..saving.checkpoints import fresh_dir, resume_dir
 from ..saving.main_process import main_print
 from ..saving.saving_policy import save_policy
@@ -62,18 +63,18 @@ def training_config(
         raise ValueError(f"neftune_noise_alpha: {type(batches).__name__} has no noise, SFTBatches alone; leave it out")
     folder = None
     options = None
+    transformers = transformers or getattr(args, "of_transformers", None)
     save_strategy = str(getattr(args.save_strategy, "value", args.save_strategy))
     save_every = _interval(save_strategy, args.save_steps, batches)
     if save_strategy == "steps" and args.save_steps <= 0:
         save_every = 0  # never due
     if save_every is not None:
         folder = _checkpoint_folder(args)
-        release = transformers or getattr(args, "of_transformers", None)
         # save_interval_steps would save the first step as well.
         options = ocp.CheckpointManagerOptions(
-            save_decision_policy=save_policy(save_every, release, save_strategy),
+            save_decision_policy=save_policy(save_every, transformers, save_strategy),
             **(
-                {"preservation_policy": KeepBest(args.save_total_limit, transformers=release)}
+                {"preservation_policy": KeepBest(args.save_total_limit, transformers=transformers)}
                 if _loads_best(args)
                 else {"max_to_keep": args.save_total_limit}
             ),
@@ -82,7 +83,10 @@ def training_config(
         raise ValueError(
             'resume_from_checkpoint needs save_strategy "steps" or "epoch": Tunix resumes and saves in one place'
         )
-    eval_every = _interval(args.eval_strategy, args.eval_steps, batches) if eval else None
+    eval_every = None
+    if eval:
+        last = release(None, transformers).evaluates_last or _is_epoch(args.eval_strategy)
+        eval_every = _interval(args.eval_strategy, args.eval_steps, batches, last=last)
     return TrainingConfig(
         eval_every_n_steps=eval_every or batches.steps,
         max_steps=batches.steps,
@@ -108,7 +112,8 @@ def training_hooks(
     """`log_every` as `args` ask for it: logging_strategy, logging_steps, logging_first_step."""
     every: float | None = args.logging_steps
     if args.logging_strategy != "steps":
-        every = batches.steps_per_epoch if args.logging_strategy == "epoch" else None
+        epochs = _is_epoch(args.logging_strategy)
+        every = interval(batches.steps_per_epoch, batches.steps, last=True) if epochs else None
     return log_every(
         every,
         first_step=args.logging_first_step,
@@ -191,8 +196,12 @@ def _epoch(trainer: Any) -> dict[str, float]:
     return {"epoch": state.epoch or 0}
 
 
-def _interval(strategy: Any, steps: float | None, batches: Any) -> int | None:
-    """Optimizer steps between two events; None where there are none."""
+def _is_epoch(strategy: Any) -> bool:
+    return str(getattr(strategy, "value", strategy)) == "epoch"
+
+
+def _interval(strategy: Any, steps: float | None, batches: Any, *, last: bool = False) -> int | None:
+    """Optimizer steps between two events; None where there are none. `last`: the run's last step has one, too."""
     strategy = str(getattr(strategy, "value", strategy))
     if strategy == "no":
         return None
@@ -201,10 +210,10 @@ def _interval(strategy: Any, steps: float | None, batches: Any) -> int | None:
             main_print(
                 f"strategy epoch: every {batches.steps_per_epoch} steps; the GPU run's epochs filled no whole steps"
             )
-        return int(batches.steps_per_epoch)
+        return interval(int(batches.steps_per_epoch), batches.steps, last=last)
     if strategy != "steps":
         raise ValueError(f"Tunix can't follow the strategy {strategy!r}; choose steps or epoch")
-    return interval(steps, batches.steps)
+    return interval(steps, batches.steps, last=last)
 
 
 def _loads_best(args: Any) -> bool:

@@ -21,6 +21,7 @@ from ..module import Module
 from .modules import find_project_file
 from .parameters import defaults_of, given_to
 from .settings_files import texts_at
+from .trees import assigned_in, fields_of, last_name, nodes_of, set_to_in
 
 CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix".split())
 PARTED = frozenset("split rsplit partition rpartition".split())
@@ -161,7 +162,7 @@ class _Finder:
             return found
         if owner in ("self", "cls"):
             return self.at(path[1:], depth) if len(path) > 1 else None
-        set_to = _set_to(self.trees[place], owner)
+        set_to = set_to_in(self.trees[place], owner)
         above = _keys(set_to[0]) if len(set_to) == 1 else None
         if above is None or depth > DEEPEST:
             return None
@@ -186,13 +187,15 @@ class _Finder:
 
     def values(self, node: ast.expr) -> list[ast.expr]:
         """What the script's assignments set a name to; anything else is its own only value."""
-        set_to = [value for name, value in _assigned(self.trees[""]) if isinstance(node, ast.Name) and name == node.id]
+        set_to = [
+            value for name, value in assigned_in(self.trees[""]) if isinstance(node, ast.Name) and name == node.id
+        ]
         return set_to if len(set_to) > 1 else [node]
 
     def entry(self, node: ast.expr, place: str, depth: int) -> ast.expr | None:
         """What stands in a dictionary of the module: `MODELS[args.model]["id"]`, its key by what that usually is."""
         if isinstance(node, ast.Name):
-            values = _set_to(self.trees[place], node.id)
+            values = set_to_in(self.trees[place], node.id)
             return values[0] if len(values) == 1 and depth <= DEEPEST else None
         if not isinstance(node, ast.Subscript):
             return None
@@ -210,7 +213,7 @@ class _Finder:
     def named(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
         """What a name holds: its only value, an import's, a parameter's default or what all calls give it."""
         tree = self.trees[place]
-        values = _set_to(tree, name)
+        values = set_to_in(tree, name)
         if len(values) == 1:
             return self.of(values[0], place, depth + 1)
         if values:
@@ -237,7 +240,7 @@ class _Finder:
 
     def imported(self, name: str, place: str) -> tuple[str, str] | None:
         """The module of the project that `name` is, or is from, and its name there; (file, "") for itself."""
-        for node in ast.walk(self.trees[place]):
+        for node in nodes_of(self.trees[place]):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     found = self.module(alias.name, place) if (alias.asname or alias.name) == name else None
@@ -250,7 +253,7 @@ class _Finder:
                     if found is not None and len(found[1]) < 2:
                         return found[0], "".join(found[1])
                 if node.names[0].name == "*" and (found := self.module(home.removesuffix("."), place)) is not None:
-                    if not found[1] and any(target == name for target, _ in _assigned(self.trees[found[0]])):
+                    if not found[1] and any(target == name for target, _ in assigned_in(self.trees[found[0]])):
                         return found[0], name
         return None
 
@@ -271,7 +274,7 @@ class _Finder:
 
     def read_imported(self) -> None:
         """Read the project's modules that the script imports: a class of settings may stand there."""
-        for node in ast.walk(self.trees[""]):
+        for node in nodes_of(self.trees[""]):
             home = (
                 "." * node.level + (f"{node.module}." if node.module else "")
                 if isinstance(node, ast.ImportFrom)
@@ -292,8 +295,8 @@ class _Finder:
     def in_parsers(self, name: str, depth: int, adds: str = "add_argument") -> Iterator[tuple[str, str]]:
         """What arguments and fields of that name usually hold: their defaults, or what the project's launches give."""
         for tree in list(self.trees.values()):
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(adds):
+            for node in nodes_of(tree):
+                if isinstance(node, ast.Call) and last_name(node.func).endswith(adds):
                     flags = [flag.value for flag in node.args if isinstance(flag, ast.Constant)]
                     words = {word.arg: word.value for word in node.keywords}
                     flag = next((str(flag) for flag in flags if str(flag).startswith("--")), str(flags[:1]))
@@ -315,12 +318,12 @@ class _Finder:
                 elif isinstance(node, ast.ClassDef):
                     made = [
                         word.value
-                        for call in ast.walk(tree)
-                        if isinstance(call, ast.Call) and ast.unparse(call.func) == node.name
+                        for call in nodes_of(tree)
+                        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == node.name
                         for word in call.keywords
                         if word.arg == name
                     ]
-                    held = [value for field, value in _fields(node) if field == name]
+                    held = [value for field, value in fields_of(node) if field == name]
                     for value in (made or held) if held else ():
                         if found := self.of(value, "", depth):
                             yield found[0], f"{node.name}.{name}"
@@ -386,30 +389,3 @@ def _keys(node: ast.expr) -> tuple[str, list[str]] | None:
         else:
             return None
     return (node.id, keys[::-1]) if keys else None
-
-
-def _set_to(tree: ast.Module, name: str) -> list[ast.expr]:
-    """What assignments of a module set a name to, the same expression counted once."""
-    return [*{ast.dump(value): value for target, value in _assigned(tree) if target == name}.values()]
-
-
-def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-            yield node.target.id, node.value
-
-
-def _fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
-    """Attributes of a class and what they hold at first: of its body, and of `self` in its constructor."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.AnnAssign | ast.Assign) and part.value is not None:
-            target = part.target if isinstance(part, ast.AnnAssign) else part.targets[0]
-            value = part.value
-            if isinstance(value, ast.Call) and ast.unparse(value.func).endswith("field"):
-                value = next((word.value for word in value.keywords if word.arg == "default"), value)
-            if isinstance(target, ast.Name):
-                yield target.id, value
-            elif isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
-                yield target.attr, value

@@ -249,6 +249,8 @@ def _foreign(file: Path, words: set[str], named: list[str]) -> tuple[int, int]:
 
 def _in_script(text: str, library: str) -> list[tuple[str, str]]:
     """`pip install trl==0.8.6` anywhere, a PEP 723 block, a git tag, `assert trl.__version__ == "0.8.6"`."""
+    if library not in text:
+        return []
     name = re.escape(library)
     named = rf"(?<![\w./-]){name}(?![\w./-])|github\.com/[\w-]+/{name}\b"
     installs = [words for words in INSTALL.findall(text) if re.search(named, words)]
@@ -316,6 +318,8 @@ def _in_file(text: str, library: str) -> list[tuple[str, str]]:
 
 
 def _requirement(text: str, library: str, *, start: str, conda: bool = False) -> list[tuple[str, str]]:
+    if library not in text:
+        return []
     signs = r"===?|~=|<=?|>=?|!=" + ("|=" if conda else "")
     bound = rf"(?:{signs})\s*{VERSION}".replace("(\\d+(?:", "(?:\\d+(?:")
     found = re.search(rf"{start}{re.escape(library)}(?:\[[^\]\n]*\])?\s*(\(?{bound}(?:\s*,\s*{bound})*)", text)

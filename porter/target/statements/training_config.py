@@ -101,8 +101,27 @@ def _evaluates_every(porting: Porting, steps: str) -> Arg:
             unread(porting, "there is nothing to evaluate", "eval.strategy")
             _say_nothing_is_evaluated(porting)
         return marked(Arg(steps, "eval_every_n_steps"), mark(porting, "eval.strategy"))
-    arg = Arg(_every(porting, "eval", steps), "eval_every_n_steps")
+    arg = Arg(_every(porting, "eval", steps, last=_evaluates_last(porting)), "eval_every_n_steps")
     return remarked(porting, arg, "eval.strategy", "eval.steps")
+
+
+def _evaluates_last(porting: Porting) -> bool:
+    """Whether the run may end between two evaluations, and the source has one there."""
+    if str(porting.known("eval.strategy", "no")) == "epoch":
+        return _cuts_epochs(porting)
+    if not release(None, plain_version(porting.versions.get("transformers", "")) or None).evaluates_last:
+        return False
+    place = "log.steps" if porting.known("eval.steps", "?") in (None, 0) else "eval.steps"
+    total, every = porting.known("run.max_steps", "?"), porting.known(place, "?")
+    return not (isinstance(total, int) and isinstance(every, int) and total > 0 < every and total % every == 0)
+
+
+def _cuts_epochs(porting: Porting) -> bool:
+    """Whether the run may end within an epoch: by max_steps, or after a share of an epoch."""
+    steps, epochs = porting.value("run.max_steps"), porting.value("run.epochs")
+    if steps is not None and not (steps.known and not (isinstance(steps.literal, int | float) and steps.literal > 0)):
+        return True
+    return epochs is not None and epochs.known and isinstance(epochs.literal, float) and not epochs.literal.is_integer()
 
 
 def _say_nothing_is_evaluated(porting: Porting) -> None:
@@ -118,13 +137,16 @@ def _say_nothing_is_evaluated(porting: Porting) -> None:
 OF_EVALUATION = ("steps", "on_start", "accumulation", "include", "include_inputs", "loss_only", "delay")
 
 
-def _every(porting: Porting, part: str, steps: str) -> str:
-    """How often, in optimizer steps: `eval.steps` or `save.steps`, by strategy; below 1 it is a ratio of all steps."""
+def _every(porting: Porting, part: str, steps: str, *, last: bool = False) -> str:
+    """How often, in optimizer steps: `eval.steps` or `save.steps`, by strategy; below 1 it is a ratio of all steps.
+
+    `last`: and at the last step, due or not.
+    """
     strategy = str(porting.known(f"{part}.strategy", "no"))
     if strategy in ("epoch", "no"):
         unread(porting, f'{part}_strategy is "{strategy}"', f"{part}.steps")
     if strategy == "epoch":
-        return f"{porting.names.batches}.steps_per_epoch"
+        return _epochs(porting, last=last)
     if strategy == "no":
         return steps
     place = f"{part}.steps"
@@ -136,13 +158,22 @@ def _every(porting: Porting, part: str, steps: str) -> str:
             return f"{porting.text(place)}, {steps}"
         places = [place, *(["log.steps"] if place == "eval.steps" else [])]
         either = porting.text(place) if len(places) == 1 else " or ".join(operand(porting.text(one)) for one in places)
-        return f"{porting.rt('interval')}({either}, {steps})"
+        return f"{porting.rt('interval')}({either}, {steps}{', last=True' * last})"
     if value is not None and isinstance(value.literal, int | float) and value.literal <= 0:  # never due
         return f"{steps} + 1" if only else steps
+    if last:
+        return f"{porting.rt('interval')}({porting.text(place)}, {steps}, last=True)"
     if value is not None and isinstance(value.literal, int | float) and value.literal < 1:
         porting.imports.add("import math")
         return f"math.ceil({porting.text(place)} * {steps})"
     return porting.text(place)
+
+
+def _epochs(porting: Porting, *, last: bool) -> str:
+    """The optimizer steps of an epoch; `last`: and what the run's end leaves of one."""
+    batches = porting.names.batches
+    every = f"{batches}.steps_per_epoch"
+    return f"{porting.rt('interval')}({every}, {batches}.steps, last=True)" if last else every
 
 
 def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
@@ -231,7 +262,8 @@ def reporters(porting: Porting) -> list[str] | None:
             return ["wandb"]
         site = porting.trainer
         assert site is not None
-        message = "report_to isn't set: transformers 4 reports to every tracker that is installed, the port to none."
+        said = "report_to=None" if porting.given("log.report_to") else "report_to isn't set"
+        message = f"{said}: transformers 4 reports to every tracker that is installed, the port to none."
         fix = 'Set it, report_to="tensorboard", for a log of the port.'
         porting.find("TP101", "info", message, fix, site.line, site.column)
     if value is None:
@@ -329,7 +361,7 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         unread(porting, f'logging_strategy is "{strategy.literal}"', "log.steps")
     every = "None" if silent else porting.text("log.steps")
     if strategy is not None and strategy.is_literal("epoch"):
-        every = f"{porting.names.batches}.steps_per_epoch"
+        every = _epochs(porting, last=_cuts_epochs(porting))
     first = porting.value("log.first_step")
     off = [place for place in ("log.first_step", "eval.on_start") if porting.known(place) is False]
     arguments = [Arg(mark(porting, *off) + every)]

@@ -22,11 +22,11 @@ ASKED: dict[str, dict[str, Any]] = {}  # by the folder that a script names
 
 def keep_asked(args: Any, *, half: bool = False) -> None:
     """Remember what a script's arguments say of saving and of autocast (`half`), before the observer turns both off."""
-    asked = getattr(args, "_porter_asked", None)
-    if asked is None and str(args.save_strategy) == "no" and str(args.output_dir) in ASKED:
+    asked, strategy = getattr(args, "_porter_asked", None), getattr(args.save_strategy, "value", args.save_strategy)
+    if asked is None and strategy == "no" and str(args.output_dir) in ASKED:
         asked = ASKED[str(args.output_dir)]  # arguments made anew from others, which were turned off already
     args._porter_asked = asked or {
-        "save_strategy": getattr(args.save_strategy, "value", args.save_strategy),
+        "save_strategy": strategy,
         "best": bool(getattr(args, "load_best_model_at_end", False)),
         "output_dir": named_folder(args.output_dir),
         "half": half,

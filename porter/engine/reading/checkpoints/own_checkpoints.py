@@ -75,8 +75,8 @@ def _search(porting: Training, value: cst.BaseExpression, names: set[str]) -> tu
             if made is not None:
                 waiting.append(made)
     code = "\n".join([*texts, *elsewhere])
-    asks_transformers = any(f"{LAST}(" in text for text in elsewhere)
-    if not asks_transformers and (LISTS.search(code) is None or BEGINS.search(code) is None):
+    by_library = any(f"{LAST}(" in text for text in elsewhere)
+    if not by_library and (LISTS.search(code) is None or BEGINS.search(code) is None):
         return None
     asks = not mixed and all(_asks_for_one(porting, test, names) for test in tests)
     return code, asks

@@ -27,8 +27,8 @@ from collections.abc import Sequence
 import libcst as cst
 
 from ....recipe import Value
+from ....source.read_value import read_value
 from ....source.scopes import Binding
-from ....source.values import read_value
 from ....text.expressions import choice, names_in, operand
 from ...script.flow import origins
 from ...script.porting import Porting

@@ -77,6 +77,6 @@ def starts_from_adapter(porting: Training) -> bool:
     """Whether the reference of a preference or policy loss is the model with the adapter that it starts from."""
     trainer = porting.trainer
     assert trainer is not None
-    release = plain_version(porting.versions.get("trl", ""))
+    release = plain_version(porting.versions.get(trainer.qualified.partition(".")[0], ""))
     first = COPIES_ADAPTER.get(table_of(porting, trainer).kind)
     return first is not None and (not release or version_key(release) >= first)

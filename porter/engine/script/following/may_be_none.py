@@ -8,6 +8,7 @@ from ....source.calls import function_around
 from ....source.module import Module
 from ....source.values import dict_items
 from ..flow import origins
+from ..sites import facts_of
 
 DEEPEST = 8  # expressions that lead to one another
 
@@ -26,7 +27,7 @@ def is_none_somewhere(module: Module, node: cst.BaseExpression | None) -> bool:
 
 
 def is_something(module: Module, node: cst.BaseExpression | None, depth: int = 0) -> bool:
-    """Whether `node` surely isn't None: a text, what `torch` holds, a lookup in it, or a choice among such."""
+    """Whether `node` surely isn't None: a text, what a GPU library holds, a lookup in it, or a choice among such."""
     if node is None or depth > DEEPEST:
         return False
     match node:
@@ -37,12 +38,13 @@ def is_something(module: Module, node: cst.BaseExpression | None, depth: int = 0
         case cst.BooleanOperation(operator=cst.Or()):
             return is_something(module, node.right, depth + 1)
         case cst.Call(func=cst.Name("getattr"), args=[held, _]):
-            return module.qualified(held.value) == "torch"
+            return module.qualified(held.value) in facts_of(module).gpu_side
         case cst.Subscript():
             return _holds_something(module, node.value, depth)
         case cst.Call(func=cst.Attribute(value=table, attr=cst.Name("get")), args=[_, default]):
             return _holds_something(module, table, depth) and is_something(module, default.value, depth + 1)
-    if (module.qualified(node) or "").startswith("torch."):
+    package, _, member = (module.qualified(node) or "").partition(".")
+    if member and package in facts_of(module).gpu_side:
         return True
     found = module.meaning(node) if isinstance(node, cst.Name) else None
     bindings = found[1] if found is not None else []

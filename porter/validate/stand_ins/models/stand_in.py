@@ -43,6 +43,22 @@ LLAMA_2 = """{%- set system = messages[0]['content'] if messages[0]['role'] == '
     {%- endif %}
 {%- endfor %}"""
 
+# SmolLM's turns, which name who it is where the first message doesn't.
+CHATML = """{%- if messages[0]['role'] != 'system' %}
+    {{- '<|im_start|>system\\nYou are a helpful AI assistant<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"""
+
+# Those of Zephyr and TinyLlama-Chat.
+ZEPHYR = """{%- for message in messages %}
+    {{- '<|' + message['role'] + '|>\\n' + message['content'] + eos_token + '\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|assistant|>\\n' }}{%- endif %}"""
+OF_ZEPHYR = re.compile(r"zephyr|tinyllama.*chat")
+
 # Rotary scaling's own numbers, which the Hub's files keep in `rope_scaling`.
 OLD_ROPE = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 
@@ -116,9 +132,13 @@ def chat_template(family: str, model_id: str = "") -> str:
     """The family's chat template as TRL carries it: TRL knows its training variant only by the exact text."""
     import trl
 
+    name = model_id.lower()
+    if OF_ZEPHYR.search(name):
+        return ZEPHYR
     if family == "mistral":
         return MISTRAL
-    name = model_id.lower()
+    if "smollm" in name and family == "llama3":
+        return CHATML
     if family == "llama3" and tokens_of(family, model_id).pieces == "sentencepiece":
         return LLAMA_2
     file = {"qwen2": "qwen2_5", "gemma2": "gemma"}.get(family, family)

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from tunix.sft.peft_trainer import PeftTrainer
 
 from porter import runtime as rt
-from porter.runtime.arguments import TrainingArguments
+from porter.runtime.arguments import trl_arguments
 
 
 def train(
@@ -89,7 +89,7 @@ def train(
         train_data = data["train"].shuffle().map(generate_and_tokenize_prompt)
         val_data = None
 
-    training_args = TrainingArguments(
+    training_args = trl_arguments("0.27.2", "TrainingArguments")(
         per_device_train_batch_size=micro_batch_size,
         gradient_accumulation_steps=gradient_accumulation_steps,
         warmup_steps=100,
@@ -114,6 +114,7 @@ def train(
             tokenizer, pad_to_multiple_of=8, return_tensors="np", padding=True
         ),
         mesh,
+        transformers="4.57",  # steps and mean as with this release
     )
     eval_batches = None
     if val_data is not None:

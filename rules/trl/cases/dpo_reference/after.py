@@ -41,7 +41,7 @@ def main():
         TrainingConfig(
             max_steps=batches.steps,
             gradient_accumulation_steps=batches.accumulation,
-            eval_every_n_steps=50,
+            eval_every_n_steps=rt.interval(50, batches.steps, last=True),
             checkpoint_root_directory=rt.fresh_dir("dpo"),
             checkpointing_options=ocp.CheckpointManagerOptions(
                 save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None

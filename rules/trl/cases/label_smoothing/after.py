@@ -41,7 +41,7 @@ trainer = PeftTrainer(
     TrainingConfig(
         max_steps=batches.steps,
         gradient_accumulation_steps=batches.accumulation,
-        eval_every_n_steps=3,
+        eval_every_n_steps=rt.interval(3, batches.steps, last=True),
     ),
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
 trainer.with_training_hooks(

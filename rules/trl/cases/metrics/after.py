@@ -52,7 +52,7 @@ trainer = rt.MetricsTrainer(
     TrainingConfig(
         max_steps=batches.steps,
         gradient_accumulation_steps=batches.accumulation,
-        eval_every_n_steps=50,
+        eval_every_n_steps=rt.interval(50, batches.steps, last=True),
         checkpoint_root_directory=rt.fresh_dir("out"),
         checkpointing_options=ocp.CheckpointManagerOptions(
             save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(50), preservation_policy=rt.KeepBest(2)

@@ -72,7 +72,7 @@ second = PeftTrainer(
     TrainingConfig(
         max_steps=batches.steps,
         gradient_accumulation_steps=batches.accumulation,
-        eval_every_n_steps=10,
+        eval_every_n_steps=rt.interval(10, batches.steps, last=True),
         checkpoint_root_directory=rt.fresh_dir("out/second"),
         checkpointing_options=ocp.CheckpointManagerOptions(
             save_decision_policy=ocp.checkpoint_managers.FixedIntervalPolicy(500), max_to_keep=None

@@ -1,0 +1,44 @@
+"""Values that a keyword took once date a script: `report_to=None` before transformers 5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.engine.pipeline import port_module
+from porter.port import Options
+from porter.source.parsing import parse_module
+
+from .porting import sft_script
+
+
+def read_as(text: str, script: str = "train.py") -> str:
+    found = port_module(parse_module(text.encode(), script), Options())
+    return f"{found.recipe.versions['transformers']} {[finding.message for finding in found.findings]}"
+
+
+def with_config(config: str) -> str:
+    text = sft_script(config=config).replace(', dtype="bfloat16"', ', torch_dtype="bfloat16"')
+    return text.replace(', report_to="none"', "", 1)
+
+
+@pytest.mark.parametrize(
+    ("config", "release"),
+    [
+        (', report_to="none"', "5."),
+        (", report_to=None", "4.57 "),
+        (', optim="adamw_hf"', "4.49 "),
+        (', optim="adamw_torch"', "5."),
+    ],
+)
+def test_a_value_that_later_releases_refuse(config: str, release: str, tmp_path: Path) -> None:
+    assert read_as(with_config(config), str(tmp_path / "train.py")).startswith(release)
+
+
+def test_where_the_release_is_asked_or_pinned(tmp_path: Path) -> None:
+    asked = 'import transformers\nif transformers.__version__ < "5":\n    args = SFTConfig("out", report_to=None)'
+    assert read_as(sft_script(asked), str(tmp_path / "train.py")).startswith("5.")
+    (tmp_path / "requirements.txt").write_text("transformers==5.4.0\ntrl==0.29.1\n")
+    said = read_as(with_config(", report_to=None"), str(tmp_path / "train.py"))
+    assert "SFTConfig(report_to=None) (gone in 5.0)" in said

@@ -1,0 +1,36 @@
+"""The chat templates of stand-ins: scripts mask by the words of the model that they name."""
+
+from __future__ import annotations
+
+import jinja2
+import pytest
+
+from porter.validate.stand_ins.models.stand_in import chat_template
+from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
+
+TURNS = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]
+
+
+def rendered(model_id: str, family: str, turns: list[dict[str, str]], *, prompt: bool = False) -> str:
+    end = tokens_of(family, model_id).end
+    template = jinja2.Environment().from_string(chat_template(family, model_id))
+    return template.render(messages=turns, add_generation_prompt=prompt, eos_token=end, bos_token="<s>")
+
+
+@pytest.mark.parametrize(
+    ("model_id", "family", "turn"),
+    [
+        ("HuggingFaceTB/SmolLM2-135M-Instruct", "llama3", "<|im_start|>assistant\nSo.<|im_end|>\n"),
+        ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", "llama3", "<|assistant|>\nSo.</s>\n"),
+        ("HuggingFaceH4/zephyr-7b-beta", "mistral", "<|assistant|>\nSo.</s>\n"),
+        ("meta-llama/Llama-3.2-1B-Instruct", "llama3", "assistant<|end_header_id|>\n\nSo.<|eot_id|>"),
+        ("mistralai/Mistral-7B-Instruct-v0.2", "mistral", "[/INST]So.</s>"),
+    ],
+)
+def test_an_answer_stands_in_the_models_own_words(model_id: str, family: str, turn: str) -> None:
+    text = rendered(model_id, family, TURNS)
+
+    assert turn in text
+    if "Mistral" not in model_id:
+        asked = rendered(model_id, family, TURNS[:1], prompt=True)
+        assert text.startswith(asked), "what is masked as the prompt is how the whole begins"
