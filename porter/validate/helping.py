@@ -24,6 +24,7 @@ RELEASE = (
 
 # (what it prints, what helps); {0} is the first group.
 CAUSES: tuple[tuple[str, str], ...] = (
+    (r"was given a DatasetDict, and not one of its splits", "the source ends so on a GPU, too"),
     (r"had not (?:finished|ended) after", "it takes longer than it may: --timeout SECONDS, or fewer --steps"),
     (
         r"exit status -9\b|MemoryError|DefaultCPUAllocator: can't allocate",
@@ -58,7 +59,8 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"'<=' not supported between instances of 'float' and 'str'",
-        "a number is text, most often the learning rate: YAML reads 2e-4 as text, and 2.0e-4 as a number",
+        "a number is text, most often the learning rate: YAML reads 2e-4 as text, and 2.0e-4 as a number; the source "
+        "ends so on a GPU, too",
     ),
     (
         r"No module named '([\w.]+)'",
@@ -84,6 +86,16 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"FileNotFoundError.*?No such file or directory: b?['\"]([^'\"]+)['\"]|Unable to find '([^']+)'",
         "a file that isn't here: --file {0}=FILE",
     ),
+    (
+        r"though made-up rows have '(.+?)'",
+        "it isn't the rows that lack {0}: the source reads it of settings or a file of its own, and ends so on a GPU, "
+        "too",
+    ),
+    (
+        r"OperationalError: (?:unable to open database file|no such table: (\w+))",
+        "a database that isn't here, of which nothing tells the tables' rows: --file NAME=FILE, by the name that the "
+        "script gives it",
+    ),
     (r"KeyError: '([A-Z][A-Z0-9]*_[A-Z0-9_]+)'", "a variable of the environment that isn't set: {0}=VALUE before it"),
     (
         r"(?:KeyError: |Column name |\"?Column )['\"]?([\w.-]+)['\"]?.*",
@@ -93,6 +105,15 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"element 0 of tensors does not require grad",
         "the source ends so on a GPU, too: gradient checkpointing that is switched on behind get_peft_model needs "
         "model.enable_input_require_grads()",
+    ),
+    (
+        r"Perhaps your features \(`(?!labels`|input_ids`|attention_mask`)(\w+)` in this case\)",
+        "the source ends so on a GPU, too: remove_unused_columns=False leaves {0}, a text, among what is collated",
+    ),
+    (
+        r"(?:chosen|rejected|prompt) should be an? (?:str|tuple of str) but got",
+        "DPOTrainer takes texts before TRL 0.12, and the dataset has turns of a conversation: the source ends so on a "
+        "GPU, too; --data FILE with texts",
     ),
     (r"IndexError|DatasetGenerationError|Couldn't infer", "the rows aren't what it expects: --data FILE with its own"),
     (

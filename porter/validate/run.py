@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,14 +23,13 @@ from .comparing.trace import Trace
 from .comparing.verdict import Check, Verdict, distinct
 from .environments.choose import port_python, releases_of, remember_python, remembered_python, source_python
 from .helping import cause_of_crash, crash_of, is_environment, last_error
+from .made_up_again import repaired
 from .observing.settings import LATE, Settings
 from .options import DEFAULTS, Options
 from .running.processes import Limits, RunFailed, environment, hub_reachable, import_ahead, run_observed
 from .stand_ins.command_line.arguments import recorded_arguments
 from .stand_ins.command_line.command_lines import project_of
 from .stand_ins.command_line.project import project_sources
-from .stand_ins.data.plan import KEPT
-from .stand_ins.data.repair import REPAIR
 
 WORLD_SIZE = re.compile(r"WORLD_SIZE|world_size|num_processes|device_count")
 PORT_RUNS = "the port runs"
@@ -45,7 +43,6 @@ NEVER = (
 AFTER = "after its training the {side} {what}"
 FAILED = AFTER.format(side="source", what="crashed")
 SHOWN_LINES = 12  # of a port's traceback
-REPAIRS = 4  # runs of a source that made-up rows may cost, beside the last
 PATIENCE = 0.4  # of --timeout: a source that has trained for so long stops after the step that it is in
 OTHER_STEPS = 8  # of the port on other meshes: what sharding breaks, it breaks at once
 
@@ -202,25 +199,6 @@ def run_source(source: Path, options: Options, work: str, say: Callable[[str], N
         trace = cut(trace, after)
     trace.save(Path(work) / "source")
     return trace, notes
-
-
-def repaired(run: Callable[..., Trace], settings: Settings, say: Callable[[str], None]) -> Trace:
-    """`run(settings)`, and again with a column of made-up data that its crash asked for, up to `REPAIRS` times."""
-    for _ in range(REPAIRS):
-        try:
-            return run(settings)
-        except RunFailed as failure:
-            asked = failure.folder / REPAIR if failure.folder is not None else None
-            if failure.trace is not None or asked is None or not asked.is_file():
-                raise
-            found = json.loads(asked.read_text(encoding="utf-8"))
-            if settings.columns.get(found["column"]) == found["kind"]:
-                raise
-            say(f"source: made-up rows get {found['column']!r} ({found['why']}): once more")
-            settings = replace(settings, columns={**settings.columns, found["column"]: found["kind"]})
-            (Path(settings.work) / KEPT).unlink(missing_ok=True)
-            shutil.rmtree(Path(settings.work) / "files", ignore_errors=True)
-    return run(settings)
 
 
 def asks_for_processes(source: Path) -> list[str]:

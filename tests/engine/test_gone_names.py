@@ -30,6 +30,15 @@ def test_one_that_nothing_uses_goes() -> None:
     assert found.status == "ported" and "HfFolder" not in found.after and "import HfApi\n" in found.after
 
 
+@pytest.mark.parametrize("module", ["transformers", "transformers.optimization"])
+def test_a_name_that_transformers_lost(module: str) -> None:
+    unused = port(sft_script(imports=f"from {module} import AdamW, get_scheduler"))
+    assert unused.status == "ported" and "AdamW" not in unused.after and "import get_scheduler\n" in unused.after
+    used = port(sft_script("print(AdamW)", imports=f"from {module} import AdamW"))
+    [said] = [finding for finding in used.findings if finding.rule == "TP007"]
+    assert said.severity == "error" and "torch.optim.AdamW" in said.fix and used.status == "partial"
+
+
 def test_an_import_that_may_fail_stays() -> None:
     tried = "try:\n    from huggingface_hub import HfFolder\nexcept ImportError:\n    HfFolder = None\nprint(HfFolder)"
     found = port(sft_script(tried))

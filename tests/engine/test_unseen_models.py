@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,15 @@ def test_a_folder_that_a_script_of_adapters_saves(tmp_path: Path) -> None:
 
     assert level == "warning"
     assert message.startswith("out/sft: sft.py, which trains adapters, saves into this folder")
+
+
+@pytest.mark.parametrize("long", ["A" * 900_000, "out" * 300_000])
+def test_a_notebook_with_pictures_is_read_at_once(long: str, tmp_path: Path) -> None:
+    (tmp_path / "sft.py").write_text(SFT.replace("out/sft", "out/2").format(behind=f"\nPICTURE = '{long}'"))
+    begun = time.monotonic()
+
+    assert [level for level, _ in said(tmp_path)] == ["info"]
+    assert time.monotonic() - begun < 10
 
 
 @pytest.mark.parametrize(

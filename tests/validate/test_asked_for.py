@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from transformers import TrainingArguments
 
-from porter.validate.torch_side.asked_for import ASKED, asked_for, named_folder
+from porter.validate.torch_side.asked_for import ASKED, asked_for, named_folder, stops_early
 from porter.validate.torch_side.observer_torch import Observer
 
 TEXT = """
@@ -74,3 +74,21 @@ def test_a_training_is_whole_with_its_steps_however_it_ends(trained: int, step: 
     observer: Any = SimpleNamespace(steps=[None] * trained, settings=SimpleNamespace(steps=4))
     trainer = SimpleNamespace(state=SimpleNamespace(global_step=step, max_steps=most))
     assert Observer.has_all_steps(observer, trainer) is whole
+
+
+@pytest.mark.parametrize("best", [True, False])
+def test_early_stopping_sees_the_best_checkpoint_that_the_script_keeps(best: bool) -> None:
+    """transformers 4.46 asserts it when training begins; the observer keeps no checkpoint."""
+
+    class EarlyStopping:
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            assert args.load_best_model_at_end, "EarlyStoppingCallback requires load_best_model_at_end = True"
+
+    stops_early(EarlyStopping)
+    args = SimpleNamespace(load_best_model_at_end=False, _porter_asked={"best": best})
+    if best:
+        EarlyStopping().on_train_begin(args, None, None, model=None)
+    else:
+        with pytest.raises(AssertionError):
+            EarlyStopping().on_train_begin(args, None, None)
+    assert args.load_best_model_at_end is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -165,3 +166,47 @@ def test_parameters_without_an_annotation_go_by_their_uses(tmp_path: Path) -> No
     (tmp_path / "port").mkdir()
     call_training(port, {"train": told}, tmp_path / "port", lambda line: None)
     assert seen[0] == before
+
+
+def test_rows_as_a_list_of_dicts_are_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    rows = [{"q": "what"}, {"q": "why"}]
+    monkeypatch.setattr(datasets, "load_dataset", lambda *args, **words: datasets.Dataset.from_list(rows))
+
+    def finetune(train_rows: list[dict[str, Any]], others: Sequence[dict]) -> None: ...  # type: ignore[type-arg]
+
+    assert made_up_arguments(finetune) == ([rows, rows], {})
+
+
+MAPPED = """
+from typing import Any, Dict
+def run(config: Dict[str, Any], hparams: dict, extra: Any):
+    seed = config.get("seed", 42)
+    assert config.get("warm") is None and isinstance(config, dict) and isinstance(hparams, dict)
+    print(config["model_name"], config["data"], seed, config.get("load_in_4bit"), hparams["optimizer"]["lr"])
+    print(config["lr"], extra.strip())
+    SFTTrainer(1).train()
+class SFTTrainer:
+    def __init__(self, *args):
+        pass
+    def train(self):
+        print("trained")
+"""
+
+
+def test_a_dict_of_settings_has_what_is_read_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`config: Dict[str, Any]` tells no more than no annotation does; another module's dict of that kind does."""
+    script, text = tmp_path / "trainer.py", f"if False:\n    import settings\n{MAPPED}"
+    script.write_text(text)
+    (tmp_path / "settings.py").write_text("train_config = {'lr': 3e-5, 'data': 'a.jsonl'}\n")
+    for side in ("source", "port"):
+        (tmp_path / side).mkdir()
+    names: dict[str, Any] = {}
+    exec(compile(text, str(script), "exec"), names)
+
+    call_training(script, names, tmp_path / "source", lambda line: None)
+    first, second, trained = capsys.readouterr().out.splitlines()
+    assert first.split()[1:] == ["a.jsonl", "42", "False", "3e-05"] and second.startswith("3e-05") and trained
+    call_training(script, names, tmp_path / "port", lambda line: None)  # which is given the same
+    assert capsys.readouterr().out.splitlines() == [first, second, trained]

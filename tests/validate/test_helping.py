@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from porter.validate.helping import cause_of_crash, crash_of, help_for, is_environment, last_error
+from porter.validate.made_up_again import IN_VAIN, repaired
+from porter.validate.observing.settings import Settings
+from porter.validate.running.processes import RunFailed
+from porter.validate.stand_ins.data.repair import REPAIR
 
 TRACEBACK = """Traceback (most recent call last):
   File "/home/me/train.py", line 12, in <module>
@@ -44,6 +52,13 @@ TRACEBACK = """Traceback (most recent call last):
         ("train.py: error: the following arguments are required: --base_model", ("after --: --base_model",)),
         ("SyntaxError: invalid syntax", ("this Python",)),
         ("TypeError: '<=' not supported between instances of 'float' and 'str'", ("learning rate", "2.0e-4")),
+        (
+            "ValueError: Unable to create tensor, you should probably activate truncation and/or padding to have "
+            "batched tensors with the same length. Perhaps your features (`text` in this case) have excessive nesting",
+            ("on a GPU, too", "remove_unused_columns=False leaves text"),
+        ),
+        ("sqlite3.OperationalError: unable to open database file", ("database that isn't here", "--file")),
+        ("ValueError: chosen should be an str but got <class 'list'>", ("on a GPU, too", "TRL 0.12")),
     ],
 )
 def test_the_one_thing_that_would_help(error: str, words: tuple[str, ...]) -> None:
@@ -54,7 +69,28 @@ def test_the_one_thing_that_would_help(error: str, words: tuple[str, ...]) -> No
         assert word in found
 
 
+def test_rows_that_have_what_is_lacking_are_not_to_blame(tmp_path: Path) -> None:
+    """The column was added, and the script ends as before: it looks into something else."""
+    runs: list[dict[str, Any]] = []
+
+    def run(settings: Settings) -> Any:
+        runs.append(settings.columns)
+        asked = tmp_path / "run"
+        asked.mkdir(exist_ok=True)
+        (asked / REPAIR).unlink(missing_ok=True)
+        if not settings.columns:
+            (asked / REPAIR).write_text(json.dumps({"column": "primer", "kind": "text", "why": "KeyError"}))
+        raise RunFailed("source", "crashed (exit status 1)", "KeyError: 'primer'", folder=asked)
+
+    with pytest.raises(RunFailed) as failed:
+        repaired(run, Settings(work=str(tmp_path), steps=1), lambda line: None)
+    assert runs == [{}, {"primer": "text"}]
+    assert failed.value.reason.endswith(IN_VAIN.format("primer"))
+
+
 def test_the_reason_of_the_end_wins() -> None:
+    vain = f"crashed (exit status 1){IN_VAIN.format('primer')}"
+    assert "isn't the rows that lack primer" in help_for("KeyError: 'primer'", vain)
     assert "--timeout" in help_for("KeyError: 'text'", "had not finished after 15 s (--timeout)")
     assert "out of memory" in help_for("", "crashed (exit status -9)")
     assert "trained nothing" in help_for("bye", "ended without training: no trainer was started")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import sqlite3
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from porter.cli.validate import named_file
 from porter.errors import InputError
 from porter.validate.observing.settings import Settings
+from porter.validate.stand_ins.data.documents import made_up_pdf
 from porter.validate.stand_ins.data.known import known_dataset
 from porter.validate.stand_ins.data.rows import made_up_rows, made_up_value
 from porter.validate.stand_ins.substitutes import Substitutes
@@ -205,6 +207,46 @@ def test_the_folder_of_a_file_that_stands_in_is_there(tmp_path: Path) -> None:
     settings(tmp_path, script, text)
     run = observed(tmp_path, "source", script)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.real
+def test_a_pdf_that_is_not_there_and_a_database_of_the_users(tmp_path: Path) -> None:
+    script, own = tmp_path / "copy" / "train.py", tmp_path / "own.db"
+    script.parent.mkdir()
+    with sqlite3.connect(own) as database:
+        database.execute("create table asked (q text)")
+    text = (
+        "import sqlite3\nprint(open('documents/law.pdf', 'rb').read()[:8])\n"
+        "print(sqlite3.connect('./data/all.db').execute('select name from sqlite_master').fetchall())\n"
+    )
+    settings(tmp_path, script, text, files=(("data/all.db", str(own)),))
+    run = observed(tmp_path, "source", script)
+    assert run.stdout.splitlines() == ["b'%PDF-1.4'", "[('asked',)]"], run.stderr
+
+
+def test_a_made_up_pdf_has_its_lines_and_says_where_its_parts_are() -> None:
+    """Read alike by pypdf 6 and pdfplumber 0.11, which aren't installed here."""
+    data = made_up_pdf(["one (two) \\ three"] + ["more " * 40] * 40)
+    assert rb"(one \(two\) \\ three) Tj" in data
+    table = int(data.rsplit(b"startxref\n", 1)[1].split()[0])
+    assert data[table:].startswith(b"xref\n")
+    places = [int(line[:10]) for line in data[table:].splitlines()[3:] if line.endswith(b" n ")]
+    assert places and all(data[place:].startswith(f"{number} 0 obj".encode()) for number, place in enumerate(places, 1))
+    assert data.count(b"/Type /Page ") == 3  # of 50 lines each
+
+
+@pytest.mark.real
+def test_what_the_tool_itself_asks_for_is_not_the_scripts_question(tmp_path: Path) -> None:
+    """The script would end without what that line gives: a stand-in's own answer was taken for its data file."""
+    script = tmp_path / "copy" / "train.py"
+    script.parent.mkdir()
+    text = (
+        "from transformers import AutoTokenizer\ntokenizer = AutoTokenizer.from_pretrained('org/llama-2-7b-hf')\n"
+        "assert tokenizer != None\nprint(tokenizer.eos_token)\n"
+    )
+    settings(tmp_path, script, text)
+    run = observed(tmp_path, "source", script)
+    assert run.stdout.strip() == "</s>", run.stderr
 
 
 @pytest.mark.real

@@ -55,6 +55,23 @@ from porter.validate.stand_ins.data.columns import find_columns, find_reads, lon
         ),
         ("d = load_dataset('x').filter(lambda r: r['lang'] == 'en')", {"lang": {"one of": ["en", "other"]}}),
         ("d = load_dataset('x').filter(lambda r: r['ok'] is True)", {"ok": "choice"}),
+        (
+            "d = load_dataset('x').class_encode_column('topic')\n"
+            "d = d.train_test_split(0.1, stratify_by_column='label')",
+            {"topic": {"one of": ["topic a", "topic b", "topic c", "topic d"]}, "label": {"one of": [0, 1]}},
+        ),
+        (
+            "df = pd.read_csv('a.csv')\na, b = train_test_split(df, stratify=df['mood_id'])\nprint(a['q'].str.strip())",
+            {"mood_id": {"one of": [0, 1, 2, 3]}, "q": "text"},
+        ),
+        (
+            "df = pd.read_csv('a.csv')\na, b = train_test_split(df, stratify=df[['mood']])",
+            {"mood": {"one of": ["mood a", "mood b", "mood c", "mood d"]}},
+        ),
+        (
+            "df = pd.read_csv('a.csv')\nfor a, b in StratifiedKFold(5).split(df['q'], df['mood']):\n    pass",
+            {"mood": {"one of": ["mood a", "mood b", "mood c", "mood d"]}},
+        ),
         ("T = 'A {q} B {a}'\nd = load_dataset('x').map(lambda r: {'text': T.format(**r)})", {"q": "text", "a": "text"}),
         (
             "d = load_dataset('squad').map(lambda r: {'text': r['answers']['text'][0] + r['context']})",

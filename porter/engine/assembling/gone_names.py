@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from ...source.module import Module
+from ...source.module import Module, flatten
 from ...source.scopes import ends_the_run
 from ...text.edit import Edit
 from ...text.edits import Spans
@@ -30,7 +30,7 @@ def say_gone_names(porting: Porting, edits: Sequence[Edit]) -> None:
             for binding in bindings:
                 if binding.kind != "import" or is_probe(module, binding.node):
                     continue
-                gone, service = instead.get(binding.qualified), service_of(module, binding.qualified)
+                gone, service = instead.get(flatten(binding.qualified)), service_of(module, binding.qualified)
                 if not gone and (not service or _is_asked_first(module, binding.node)):
                     continue
                 if all(module.span(use)[0] in spans for use in module.references(name, scope)):

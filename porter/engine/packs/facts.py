@@ -20,7 +20,7 @@ from ...source.project.printed import Shown
 from .python_rule import check_class
 
 FACTS = "pack facts"  # where a file remembers them
-SAID = ("gone", "services")  # those that say something of each name
+SAID = ("gone", "services", "reports")  # those that say something of each name
 PACKAGES = ("gpu_side", "gpu_drivers")  # facts whose names are those of packages
 
 
@@ -47,6 +47,8 @@ class Facts:
     # notebook service that has them.
     gone: tuple[tuple[str, str], ...] = ()
     services: tuple[tuple[str, str], ...] = ()
+    # Trackers that `report_to` names, with the runtime's callback and its keyword for the run's name.
+    reports: tuple[tuple[str, str], ...] = ()
 
     def __or__(self, other: Facts) -> Facts:
         return Facts(*((*getattr(self, each.name), *getattr(other, each.name)) for each in fields(self)))
@@ -100,7 +102,7 @@ def _check_said(word: str, names: object, manifest: Path, line: int) -> None:
         fix = f'write [facts.{word}] and lines "our_library.name" = "..."'
         raise InputError(f"{word} is {names!r}", manifest, line, fix=fix)
     for name in names:
-        check_class(f"{name}.x" if word == "services" else name, manifest, line)
+        check_class(name if word == "gone" else f"{name}.x", manifest, line)
 
 
 def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:

@@ -315,7 +315,7 @@ def _rule_files(path: Path, pattern: object) -> list[Path]:
         raise InputError(f"has rules of {pattern!r}", path / "pack.toml", 1, fix=fix)
     folders = [path / folder] if folder != "*" else [each for each in path.iterdir() if _holds_rules(each)]
     found = [file for each in folders for file in each.glob(name) if not file.name.startswith("_")]
-    return [_inside(path, str(file.relative_to(path))) for file in found]
+    return found if path.parent == rules_folder() else [_inside(path, str(file.relative_to(path))) for file in found]
 
 
 def _holds_rules(folder: Path) -> bool:

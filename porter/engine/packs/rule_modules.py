@@ -8,6 +8,7 @@ source: what lies in `__pycache__` may be another program than the one that was 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -40,7 +41,7 @@ class _Finder(MetaPathFinder):
         file = folder / f"{stem}.py"
         if not file.is_file():
             return self._folder(fullname, folder / stem)
-        kind = SourceFileLoader if file.is_relative_to(rules_folder()) else _FromSource
+        kind = SourceFileLoader if str(file).startswith(f"{rules_folder()}{os.sep}") else _FromSource
         return spec_from_file_location(fullname, file, loader=kind(fullname, str(file)))
 
     def _folder(self, name: str, folder: Path) -> ModuleSpec | None:
@@ -66,13 +67,15 @@ def run(file: Path, pack: str, root: Path) -> ModuleType:
         FOLDERS[name] = root
         package = sys.modules[name] = ModuleType(name)
         package.__path__ = []
-    parts = file.relative_to(root).with_suffix("").parts
-    return importlib.import_module(".".join((name, *parts)))
+    stem = str(file).removeprefix(f"{root}{os.sep}").removesuffix(".py").replace(os.sep, ".")
+    return importlib.import_module(f"{name}.{stem}")
 
 
 def forget(pack: str) -> None:
     """The next time a file of the pack is asked for it runs anew: its folder may hold other code by then."""
     name = PACKAGE.format(pack.replace(".", "_"))
+    if FOLDERS.pop(name, None) is None:
+        return
     for known in [known for known in sys.modules if known == name or known.startswith(f"{name}.")]:
         del sys.modules[known]
     for known in [known for known in FOLDERS if known.startswith(f"{name}.")]:

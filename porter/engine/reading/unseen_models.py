@@ -21,7 +21,7 @@ WHOLE = re.compile(r"merged|full|fused", re.IGNORECASE)
 # What a script says that saves adapters, and what one does that puts them into the weights.
 TRAINS_ADAPTERS = re.compile(r"\b(?:LoraConfig|get_peft_model|peft_config)\b")
 MERGES = re.compile(r"merge_and_unload|merged_16bit")
-SAVES = r"(?i:\w*(?:out|save|adapter)\w*(?:\s*=\s*|\(\s*))"  # in front of what it names
+SAVES = r"(?i:(?:out|save|adapter)\w{0,30}(?:\s{0,9}=\s{0,9}|\(\s{0,9}))"  # in front of what it names
 PORTS = re.compile(r"\bporter\.runtime\b|import runtime as rt")
 MOST, LARGEST = 40, 1_000_000  # files of a project that are asked, and their characters
 

@@ -40,6 +40,7 @@ from ..stand_ins.substitutes import (
     patch_loaders,
     patch_save_pretrained,
 )
+from ..world.metrics import stand_in_metrics
 from ..world.start import stand_in_world
 from .asked_for_jax import asked_for, watch_outputs, watch_torch_saves
 from .folded_batches import fold_batches
@@ -59,6 +60,7 @@ def main() -> int:
     substitutes = Substitutes(settings, "port", arguments, Path(folder))
     stand_in_world(substitutes, "port", settings.sources, settings.work)
     patch_loaders(substitutes)
+    stand_in_metrics(settings.sources, substitutes.note)
     if uses_torch(Path(script)):
         patch_torch_models(substitutes)
     events = Events(Path(folder), substitutes.outside, script)

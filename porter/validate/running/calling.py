@@ -121,14 +121,13 @@ def made_up_arguments(
     own = Known() if known is None else known
 
     def value_of(name: str) -> Any:
-        if name in hints or known is None:
+        mapping = _is_mapping(hints.get(name))
+        if known is None or (name in hints and not mapping and not _says_nothing(hints[name])):
             return made_up(name, hints.get(name), depth, known)
-        if name in own.given:
-            return own.given[name]
-        made = _by_use(function, name, own)
+        made = own.given[name] if name in own.given else _by_use(function, name, own, mapping)
         if isinstance(made, bool | int | float | str | Settings):
             own.given[name] = made
-        return made
+        return made.as_dict() if mapping and isinstance(made, Settings) else made
 
     made = {
         kinds: [(each.name, value_of(each.name)) for each in required if each.kind in kinds]
@@ -137,8 +136,22 @@ def made_up_arguments(
     return [value for _, value in made[BY_PLACE]], dict(made[BY_KEYWORD])
 
 
-def _by_use(function: Callable[..., Any], name: str, known: Known) -> Any:
-    """A value by what the function, or its class, does with a parameter; settings go on into others of that name."""
+def _is_mapping(kind: Any) -> bool:
+    """Whether an annotation is that of a dict, of which the fields aren't told."""
+    origin = typing.get_origin(kind) or kind
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def _says_nothing(kind: Any) -> bool:
+    """`Any`, `object`, `argparse.Namespace`: any value, or settings with whatever fields are asked for."""
+    return kind in (Any, object, types.SimpleNamespace) or getattr(kind, "__name__", "") in ("Namespace", "DictConfig")
+
+
+def _by_use(function: Callable[..., Any], name: str, known: Known, mapping: bool = False) -> Any:
+    """A value by what the function, or its class, does with a parameter; settings go on into others of that name.
+
+    `mapping`: it is annotated as one, which says that it holds settings.
+    """
     try:
         node: ast.AST = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):  # a notebook's
@@ -146,7 +159,7 @@ def _by_use(function: Callable[..., Any], name: str, known: Known) -> Any:
     if is_settings(name):
         node = ast.Module([line for tree in known.trees for line in tree.body], [])
     try:
-        return made_up_by_use(name, node, known.defaults)
+        return made_up_by_use(name, node, known.defaults, mapping)
     except LookupError as error:
         raise CannotMakeUp(name) from error
 
@@ -189,6 +202,8 @@ def made_up(name: str, kind: Any, depth: int = 0, known: Known | None = None) ->
         return Path(text_value(name))
     if origin in (list, Sequence) and inner[:1] == (str,):
         return list(TEXTS)
+    if origin in (list, Sequence) and inner and _is_mapping(inner[0]):  # rows, of whatever is read of them
+        return _rows(None)
     if getattr(kind, "__module__", "").startswith("datasets."):
         return _rows(kind)
     if not isinstance(kind, type) or kind.__module__ in ("builtins", "typing") or _of_library(kind):
@@ -202,8 +217,11 @@ def made_up(name: str, kind: Any, depth: int = 0, known: Known | None = None) ->
 
 
 def _rows(kind: Any) -> Any:
+    """A Dataset, a DatasetDict or, for None, a list of rows."""
     import datasets
 
+    if kind is None:
+        return datasets.load_dataset("tpu-port/data", split="train").to_list()
     if kind is datasets.Dataset:
         return datasets.load_dataset("tpu-port/data", split="train")
     if kind is datasets.DatasetDict:

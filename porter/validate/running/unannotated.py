@@ -53,6 +53,10 @@ class Settings(SimpleNamespace):
         """As of a dict."""
         return vars(self).items()
 
+    def as_dict(self) -> dict[str, Any]:
+        """A dict of them, and of those within."""
+        return {name: value.as_dict() if isinstance(value, Settings) else value for name, value in self.items()}
+
 
 def is_settings(name: str) -> bool:
     """Whether a parameter of this name holds a run's settings."""
@@ -64,20 +68,22 @@ def as_settings(given: dict[str, Any]) -> dict[str, Any]:
     return {name: Settings(**as_settings(value)) if isinstance(value, dict) else value for name, value in given.items()}
 
 
-def made_up_by_use(name: str, node: ast.AST, defaults: Mapping[str, Any]) -> Any:
+def made_up_by_use(name: str, node: ast.AST, defaults: Mapping[str, Any], settings: bool = False) -> Any:
     """A value for parameter `name` of the function `node`; LookupError where neither its name nor a use tells.
 
-    `defaults`: what the project's parsers and dataclasses have for settings of these names.
+    `defaults`: what the project's parsers and dataclasses have for settings of these names. `settings`: it holds some,
+    whatever its name is.
     """
     uses = list(_uses(name, node))
     attributes, keys = _fields(uses)
-    if ROWS.search(name) and not keys and (attributes <= OF_ROWS or not attributes):
+    settings = settings or is_settings(name)
+    if not settings and ROWS.search(name) and not keys and (attributes <= OF_ROWS or not attributes):
         return _dataset(attributes, uses)
-    if TABLE.search(name):
+    if not settings and TABLE.search(name):
         return _dataset(attributes, uses).to_pandas()
     fields = (attributes - OF_MAPPING - OF_TEXT) | keys
-    if SETTINGS.search(name) and fields:
-        return _settings(name, fields, node, defaults)
+    if settings and (fields or _gotten(uses, 2)):
+        return _settings(name, fields, _gotten(uses), node, defaults)
     if fields:
         raise LookupError(name)
     if name in defaults and defaults[name] is not None:
@@ -85,7 +91,8 @@ def made_up_by_use(name: str, node: ast.AST, defaults: Mapping[str, Any]) -> Any
     return _plain(name, uses)
 
 
-def _settings(name: str, fields: set[str], node: ast.AST, defaults: Mapping[str, Any]) -> Settings:
+def _settings(name: str, fields: set[str], gotten: set[str], node: ast.AST, defaults: Mapping[str, Any]) -> Settings:
+    """Settings with these fields; what is `gotten` may be missing, and is where nothing tells its value."""
     made = Settings()
     for field in sorted(fields):
         inner = list(_uses_of_field(name, field, node))
@@ -93,9 +100,16 @@ def _settings(name: str, fields: set[str], node: ast.AST, defaults: Mapping[str,
         deeper = (own - OF_MAPPING - OF_TEXT) | keys
         if deeper:
             made[field] = Settings(**{each: _of_name(_full(field, each), defaults) for each in sorted(deeper)})
-        else:
+        elif field not in gotten or field in defaults or _tells(field, inner):
             made[field] = _of_name(field, defaults, inner)
     return made
+
+
+def _tells(name: str, uses: Sequence[ast.AST]) -> bool:
+    try:
+        return _plain(name, uses) is not None
+    except LookupError:
+        return False
 
 
 def _full(section: str, name: str) -> str:
@@ -159,10 +173,11 @@ def _fields(uses: list[ast.AST]) -> tuple[set[str], set[str]]:
     return attributes, keys - {"train", "test", "validation"} | _gotten(uses)
 
 
-def _gotten(uses: list[ast.AST]) -> set[str]:
-    """Names that `.get("name")` asks for without a default."""
+def _gotten(uses: list[ast.AST], given: int = 1) -> set[str]:
+    """Names that `.get("name")` asks for with so many arguments: without a default of its own, or with one."""
     calls = (use for use in uses if isinstance(use, ast.Call) and isinstance(use.func, ast.Attribute))
-    return {text for call in calls if call.func.attr == "get" and len(call.args) == 1 and (text := _text(call.args[0]))}  # type: ignore[attr-defined]
+    gets = (call for call in calls if call.func.attr == "get" and len(call.args) == given)  # type: ignore[attr-defined]
+    return {text for call in gets if (text := _text(call.args[0]))}
 
 
 def _uses(name: str, node: ast.AST) -> Iterator[ast.AST]:
@@ -195,8 +210,10 @@ def _text(node: ast.AST) -> str:
 
 
 def defaults_of(trees: Sequence[ast.AST]) -> dict[str, Any]:
-    """What `add_argument("--name", default=...)` and dataclass fields of these modules have by name."""
+    """What settings have by name: in `add_argument("--name", default=...)` and fields of dataclasses of these modules,
+    else in `settings = {"name": ...}` and `settings.get("name", ...)`."""
     found: dict[str, Any] = {}
+    other: dict[str, Any] = {}
     for node in (part for tree in trees for part in ast.walk(tree)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument":
             flags = [text for each in node.args if (text := _text(each))]
@@ -208,4 +225,19 @@ def defaults_of(trees: Sequence[ast.AST]) -> dict[str, Any]:
                 if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
                     if isinstance(line.value, ast.Constant):
                         found.setdefault(line.target.id, line.value.value)
-    return found
+        for name, value in _written_out(node):
+            if isinstance(value, ast.Constant):
+                other.setdefault(name, value.value)
+    return other | found
+
+
+def _written_out(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """What a dict of settings holds, and what one is said to hold otherwise."""
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict) and isinstance(node.targets[0], ast.Name):
+        if SETTINGS.search(node.targets[0].id.lower()) or "default" in node.targets[0].id.lower():
+            yield from (
+                (_text(key), value) for key, value in zip(node.value.keys, node.value.values, strict=True) if key
+            )
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+        if len(node.args) == 2 and SETTINGS.search(ast.unparse(node.func.value).lower()):
+            yield _text(node.args[0]), node.args[1]

@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,17 +25,15 @@ from ..preloading import client as preloading
 from .data.columns import rows_of_a_step
 from .data.healing import mark, patch_datasets, rows_needed, there
 from .data.missing_files import MissingFiles, patch_files
-from .data.plan import DataPlan, rows_of, users_frame
-from .models.adapter import make_adapter
+from .data.plan import LISTS, DataPlan, rows_of, users_frame
+from .models.adapter import base_of, make_adapter
+from .models.folders import holds_model, lacks_adapter
 
-LARGEST_LOCAL_MODEL = 2 * 2**30  # bytes of weights that two runs on a CPU can bear
 LOADERS = {".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
 OF_A_MODEL = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
 # Each has a from_pretrained of its own, copied from their base class.
 AUTO_MODELS = ("AutoModel", "AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSequenceClassification")
 NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
-WEIGHTS = ("*.safetensors", "*.bin")
-SAVED_AS = (*WEIGHTS, "*.pt", "*.pth", "*.h5", "*.msgpack", "*.gguf", "*.ckpt*")
 
 
 class Substitutes:
@@ -64,14 +63,16 @@ class Substitutes:
         if name in ("", "None"):  # an argument that nobody gave; "" is also the folder that we are in
             return self._standing_in(name)
         written = Path(self.output(name))
-        if _holds_model(written):
+        if holds_model(written):
             return str(written)
         local = Path(name)
+        if lacks_adapter(local):
+            return self._model_with_adapter(local)
         if self._stand_ins in local.parents:
             return name
         if self.settings.model:
             return self._standing_in(name)
-        if any((local / file).is_file() for file in OF_A_MODEL) and _holds_model(local):
+        if any((local / file).is_file() for file in OF_A_MODEL) and holds_model(local):
             return name
         return self._standing_in(name)
 
@@ -95,12 +96,28 @@ class Substitutes:
     def adapter(self, path: Any, base: Any, subfolder: str | None = None) -> Any:
         """Where an adapter is: what the script has written, what is there, or one made up for the model in `base`."""
         saved, here = self.saved(path), Path(str(path)).expanduser() / (subfolder or "")
-        if saved != path or (here / "adapter_config.json").is_file() or not Path(str(base)).is_dir():
+        whole = (here / "adapter_config.json").is_file() and not lacks_adapter(here)
+        if saved != path or whole or not Path(str(base)).is_dir():
             return saved
-        folder = self._work / "stand_in_adapter" / (re.sub(r"[^\w.-]+", "--", str(path)) or "unnamed")
-        if not make_adapter(folder / (subfolder or ""), Path(str(base))):
+        folder = self._adapter_folder(path)
+        made = make_adapter(folder / (subfolder or ""), Path(str(base)), here)
+        if not made:
             return path
-        self.note(f"a made-up adapter on q_proj and v_proj stood in for {path}")
+        self.note(f"a made-up adapter on {' and '.join(made)} stood in for {path}")
+        return str(folder)
+
+    def _adapter_folder(self, path: Any) -> Path:
+        return self._work / "stand_in_adapter" / (re.sub(r"[^\w.-]+", "--", str(path)) or "unnamed")
+
+    def _model_with_adapter(self, path: Path) -> str:
+        """A folder of an adapter, which libraries load with its base: made up, as `path` has the settings alone."""
+        base, folder = Path(self.model(base_of(path))), self._adapter_folder(path)
+        made = make_adapter(folder, base, path)
+        if not made:
+            return str(path)
+        for file in (*base.glob("*token*"), *base.glob("*.jinja")):
+            shutil.copy2(file, folder)
+        self.note(f"a made-up adapter on {' and '.join(made)} stood in for {self.missing.name_of(str(path))}")
         return str(folder)
 
     def saved(self, path: Any) -> Any:
@@ -250,7 +267,10 @@ def patch_loaders(substitutes: Substitutes) -> None:
             setattr(cls, name, staticmethod(substitutes.read_dataset(getattr(cls, name))))
     cut_selections()
     settings = substitutes.settings
-    patch_datasets(rows_needed(settings.steps, rows_of_a_step(settings.sources)))
+    lists = LISTS in settings.columns
+    if lists:
+        substitutes.note("columns of datasets were lists, as before datasets 4: the script uses one as a list")
+    patch_datasets(rows_needed(settings.steps, rows_of_a_step(settings.sources)), lists)
     patch_files(substitutes.missing)
 
     import transformers
@@ -346,32 +366,6 @@ def cut_selections() -> None:
 
     select.cut = True  # type: ignore[attr-defined]
     Dataset.select = select
-
-
-def _holds_model(folder: Path) -> bool:
-    """Whether there is a model, tokenizer or adapter that two runs on a CPU can bear, with all of its weights."""
-    if not folder.is_dir() or not any(folder.iterdir()) or _lacks_weights(folder) or _only_configured(folder):
-        return False
-    return sum(file.stat().st_size for pattern in WEIGHTS for file in folder.glob(pattern)) <= LARGEST_LOCAL_MODEL
-
-
-def _only_configured(folder: Path) -> bool:
-    """Whether a folder of the project has all of a model but its weights, which are fetched before the script runs."""
-    return (folder / "config.json").is_file() and not any(file for form in SAVED_AS for file in folder.glob(form))
-
-
-def _lacks_weights(folder: Path) -> bool:
-    """Whether weights that the folder speaks of aren't there, as in a repository that keeps them elsewhere: files that
-    an index names, or what Git LFS leaves in place of one."""
-    named = {file for pattern in WEIGHTS for file in folder.glob(pattern)}
-    for index in folder.glob("*.index.json"):
-        try:
-            named |= {folder / str(name) for name in json.loads(index.read_text("utf-8"))["weight_map"].values()}
-        except (OSError, ValueError, KeyError, AttributeError, TypeError):
-            continue
-    # Weights may be there in one of two forms: an index of each, and files of one.
-    forms = {suffix: [file for file in named if file.suffix == suffix] for suffix in {file.suffix for file in named}}
-    return bool(forms) and not any(all(MissingFiles.there(str(file)) for file in files) for files in forms.values())
 
 
 def _streamed(rows: Any) -> Any:

@@ -43,6 +43,25 @@ def keep_turned_off(args: Any) -> None:
     args._porter_turned_off = {"save_strategy": args.save_strategy, "output_dir": args.output_dir}
 
 
+def stops_early(cls: Any) -> None:
+    """transformers' EarlyStoppingCallback `cls` sees that the script keeps the best checkpoint, which is turned off.
+
+    Releases before 4.49 stop a training that doesn't ask for it.
+    """
+    begin = cls.on_train_begin
+
+    @functools.wraps(begin)
+    def on_train_begin(self: Any, args: Any, *rest: Any, **kwargs: Any) -> Any:
+        asked, off = getattr(args, "_porter_asked", None), args.load_best_model_at_end
+        args.load_best_model_at_end = off or bool(asked and asked["best"])
+        try:
+            return begin(self, args, *rest, **kwargs)
+        finally:
+            args.load_best_model_at_end = off
+
+    cls.on_train_begin = on_train_begin
+
+
 def without_reports(args: Any) -> None:
     """No tracker for a trainer that is made of `args`, also where a script named one after these were made."""
     if getattr(args, "_porter_turned_off", None) is not None:

@@ -40,9 +40,18 @@ from ..stand_ins.substitutes import (
     patch_loaders,
     patch_save_pretrained,
 )
+from ..world.metrics import stand_in_metrics
 from ..world.start import stand_in_world
 from . import left_padding
-from .asked_for import ASKED, keep_asked, keep_turned_off, named_folder, watch_outputs, without_reports
+from .asked_for import (
+    ASKED,
+    keep_asked,
+    keep_turned_off,
+    named_folder,
+    stops_early,
+    watch_outputs,
+    without_reports,
+)
 from .cuda.cuda import APPLE
 from .gpu_libraries.bitsandbytes_weights import format_of, hold
 from .gpu_libraries.deepspeed import take_deepspeed
@@ -75,6 +84,7 @@ def main() -> int:
     substitutes = Substitutes(settings, "source", arguments, Path(folder))
     stand_in_world(substitutes, "source", settings.sources, settings.work)
     patch_loaders(substitutes)
+    stand_in_metrics(settings.sources, substitutes.note)
     events = Events(trace_folder, substitutes.outside, script)
     observer = Observer(settings, substitutes, trace_folder, events)
     patch_models(settings, substitutes, observer)
@@ -295,6 +305,7 @@ def patch_trainer(observer: Observer) -> None:
     import accelerate
     import transformers
 
+    stops_early(transformers.EarlyStoppingCallback)
     hides_tokens = transformers.__version__ in (
         "4.47.0",
         "4.48.0",

@@ -16,7 +16,7 @@ from .finder import table
 
 # Of no use to a run on a CPU; those of `gpu_libraries` have substitutes.
 NEED_A_GPU = {"cupy", "pynvml", "tensorflow", "auto_gptq", "optimum", "sglang"}
-METRIC = re.compile(r"\b(?:evaluate\.load|load_metric)\(\s*[\"'](\w+)[\"']")
+METRICS = re.compile(r"\b(?:load|load_metric|combine)\(\s*\[?\s*((?:[\"']\w+[\"'][\s,]*)+)")
 
 
 @dataclass(frozen=True, order=True)
@@ -67,7 +67,8 @@ def imported(source: str) -> Iterator[str]:
 
 def _of_metrics(source: str) -> Iterator[str]:
     names = {package: module for module, package in _table()["packages"].items()}
-    for metric in METRIC.findall(source):
+    asked = {metric for several in METRICS.findall(source) for metric in re.findall(r"\w+", several)}
+    for metric in sorted(asked):
         yield from (names[package] for package in _table()["metrics"].get(metric, ()))
 
 

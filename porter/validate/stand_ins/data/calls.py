@@ -194,6 +194,7 @@ class Calls(Methods):
                         merge(function.shapes[word], part)
             return held
         elif name == "train_test_split":
+            self.classed(node, name, first, given, words, scope)
             held = Shape()
             for index in range(2 * len(given)):
                 merge(held.field(f"\0#{index}"), given[index // 2])

@@ -108,8 +108,8 @@ def rows_needed(steps: int, rows: int) -> int:
     return steps * max(KEPT, rows + rows // 4)
 
 
-def patch_datasets(needed: int) -> None:
-    """Made-up datasets heal in this process. A filter leaves `needed` rows at least."""
+def patch_datasets(needed: int, lists: bool = False) -> None:
+    """Made-up datasets heal in this process. A filter leaves `needed` rows at least; `lists`: a column is a list."""
     from datasets import Dataset, DatasetDict
 
     if _originals:
@@ -120,7 +120,7 @@ def patch_datasets(needed: int) -> None:
     for name in ("map", *SAME_ROWS, *SAME_PLACES):
         if name in _originals:
             setattr(Dataset, name, _healing(name, _originals[name], needed))
-    Dataset.__getitem__ = _reading(_originals["__getitem__"])
+    Dataset.__getitem__ = _reading(_originals["__getitem__"], lists)
     DatasetDict.__missing__ = _split
     _leave_some_of_streams()
 
@@ -305,7 +305,7 @@ def _parts(args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> dict[st
     return kwargs
 
 
-def _reading(original: Any) -> Any:
+def _reading(original: Any, lists: bool = False) -> Any:
     @functools.wraps(original)
     def getitem(self: Any, key: Any) -> Any:
         made = getattr(self, MARK, None)
@@ -318,7 +318,8 @@ def _reading(original: Any) -> Any:
                 f"row {key} of the made-up rows was asked for: there are {len(self)}, it was one of these"
             )
             key %= len(self)
-        return original(self, key)
+        found = original(self, key)
+        return list(found) if lists and type(found).__name__ == "Column" else found
 
     return getitem
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .shapes import JSON, Shape, find, merge
+from .shapes import CLASSES, JSON, Shape, find, merge
 
 SAME = set(
     "select shuffle shard take skip with_format set_format cast flatten repeat batch to_pandas to_list to_dict copy "
@@ -128,6 +128,8 @@ class Methods:
             return self.got(node, base, given)
         if name in ("rename_column", "rename_columns", "rename"):
             return self.renamed(node, name, base, given, words, scope)
+        if name in ("train_test_split", "class_encode_column", "split"):
+            self.classed(node, name, base, given, words, scope)
         if name in NAMING:
             for part in [*node.args[:1], *(word.value for word in node.keywords if word.arg == "column_names")]:
                 for column in self.texts(part, scope):
@@ -140,6 +142,26 @@ class Methods:
                         row.load(column).use("shown")
             return Shape()
         return self.of_rows(name, owner, base, given, words)
+
+    def classed(
+        self, node: ast.Call, name: str, base: Shape, given: list[Shape], words: dict[str, Shape], scope: Any
+    ) -> None:
+        """Columns whose values are classes: rows are dealt to the parts of a split by them, or they get numbers."""
+        by = {word.arg: word.value for word in node.keywords}
+        named = [*node.args[:1], by.get("column")] if name == "class_encode_column" else [by.get("stratify_by_column")]
+        many, values = by.get("stratify"), []
+        if isinstance(many, ast.Subscript) and isinstance(many.slice, ast.List):  # stratify=table[["topic"]]
+            base, named = self.value(many.value, scope), [many.slice]
+        elif many is not None:
+            values.append(words["stratify"])
+        for column in (text for part in named for text in self.texts(part, scope)):
+            base.item().load(column).use(CLASSES)
+        if name == "split" and len(given) == 2 and not isinstance(node.args[-1], ast.Constant):  # folds.split(rows, y)
+            values.append(given[1])
+        for held in values:
+            held.use(CLASSES)
+            if find(held).items is not None:
+                held.item().use(CLASSES)
 
     def of_rows(self, name: str, owner: str, base: Shape, given: list[Shape], words: dict[str, Shape]) -> Shape:
         """Methods of lists, tables, files and texts."""

@@ -16,12 +16,14 @@ import json
 import os
 import pathlib
 import re
+import sqlite3
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ...observing.callers import INSTALLED, of_user
 from ...observing.spelling import by_place
+from .documents import made_up_pdf
 from .file_questions import ends_without, ends_without_folder, leaves
 from .plan import DataPlan, rows_of, users_frame
 from .rows import made_up_value
@@ -29,10 +31,13 @@ from .rows import made_up_value
 if TYPE_CHECKING:
     from ..substitutes import Substitutes
 
-DATA = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet")
+DATA = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet", ".pdf")
 FORMS = ("json", "lines", "csv")
 CONFIGURATION = (".yaml", ".yml", ".toml", ".ini", ".cfg")
-THROUGH = ("pathlib", "jsonlines", "codecs", "gzip", "io", "os", "genericpath", "posixpath", "glob", "srsly")
+OF_PDFS = ("pdfplumber", "pdfminer", "pypdf", "PyPDF2")
+THROUGH = (*OF_PDFS, "pathlib", "jsonlines", "codecs", "gzip", "io", "os", "genericpath", "posixpath", "glob", "srsly")
+# What else of this package opens a file while the user's code runs reads its own.
+HANDING_ON = ("porter.runtime", "porter.validate.stand_ins.data", "porter.validate.observing")
 POINTER = b"version https://git-lfs.github.com/spec"
 ABSENT = ("FileNotFoundError", "OSError", "IOError")
 NAMED_CONFIGURATION = re.compile(r"(config|settings|hparams|params|deepspeed|ds_|zero\d)", re.IGNORECASE)
@@ -156,6 +161,10 @@ class MissingFiles:
 
 def write_file(file: Path, suffix: str, entry: dict[str, Any]) -> None:
     """Rows of `entry` as JSON, JSON lines, CSV, parquet or text, by how the script reads them, else by the suffix."""
+    if suffix == ".pdf":
+        texts = (made_up_value("text", "text", index, entry["seed"]) for index in range(entry["count"]))
+        file.write_bytes(made_up_pdf(texts))
+        return
     rows, form, document = rows_of(entry), entry.get("form", ""), entry.get("document")
     if suffix == ".parquet":
         import pandas  # type: ignore[import-untyped]
@@ -205,7 +214,7 @@ def patch_files(missing: MissingFiles) -> None:
     @functools.wraps(_open)
     def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
         if isinstance(mode, str) and not set(mode) & set("wax+") and not isinstance(file, int):
-            file = missing.stand_in(file, users_frame(THROUGH)) or file
+            file = missing.stand_in(file, users_frame(THROUGH, HANDING_ON)) or file
         return _open(file, mode, *args, **kwargs)
 
     builtins.open = io.open = opened
@@ -215,6 +224,14 @@ def patch_files(missing: MissingFiles) -> None:
         setattr(pathlib.Path, name, _asked(getattr(pathlib.Path, name), missing))
     _patch_glob(missing)
     _patch_tables(missing)
+    connect = sqlite3.connect
+
+    @functools.wraps(connect)
+    def connected(database: Any, *args: Any, **kwargs: Any) -> Any:
+        given = missing.given_for(database) if missing.given and isinstance(database, str) else None
+        return connect(given or database, *args, **kwargs)
+
+    sqlite3.connect = connected
 
 
 def _asked(original: Any, missing: MissingFiles) -> Any:
@@ -233,7 +250,7 @@ def _asked(original: Any, missing: MissingFiles) -> Any:
             return answer
         if missing.given and missing.given_for(text):
             return True
-        frame = users_frame(THROUGH)
+        frame = users_frame(THROUGH, HANDING_ON)
         suffix = Path(text).suffix.lower()
         if frame is None or (suffix not in DATA and not re.fullmatch(r"(\.\d[\w-]*)?", suffix)):  # run-v1.5 is a folder
             return False
@@ -255,7 +272,7 @@ def _patch_glob(missing: MissingFiles) -> None:
         found = original(*args, **kwargs)
         pattern = args[0] if args else kwargs["pathname"]
         suffix = Path(str(pattern)).suffix.lower()
-        frame = users_frame(THROUGH)
+        frame = users_frame(THROUGH, HANDING_ON)
         if found or suffix not in DATA or frame is None:
             return found
         return [re.sub(r"\*+/?", "made_up", str(pattern))]
@@ -277,7 +294,7 @@ def _table(original: Any, name: str, missing: MissingFiles) -> Any:
         if not args:
             return original(**kwargs)
         path, *args = args  # type: ignore[assignment]
-        frame = users_frame(THROUGH)
+        frame = users_frame(THROUGH, HANDING_ON)
         known = isinstance(path, str | os.PathLike) and "://" not in str(path)
         given = missing.given_for(str(path)) if known and missing.given else None
         if given is not None:

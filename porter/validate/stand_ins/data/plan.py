@@ -19,6 +19,7 @@ from .rows import OVER, made_up_rows
 from .shapes import Kind, kind_by_name
 
 DOCUMENT = "<document>"  # among the columns that running asked for: the form of JSON documents
+LISTS = "<lists>"  # likewise: columns that are read are lists, as before datasets 4
 KEPT = "data.json"
 COMMON = ("r", "rb", "rt", "utf-8", "utf8", "json", "csv", "parquet", "text", "train", "x", "default", "main")
 
@@ -96,7 +97,7 @@ class DataPlan:
         if not columns and (read is None or read.document is None):
             columns = dict(self.found.columns)
         # A prompt that is no plain text, a known dataset's, ends in its own way.
-        added = [(name, kind) for name, kind in self.settings.columns.items() if name != DOCUMENT]
+        added = list(self._asked().items())
         columns |= {name: kind for name, kind in added if kind != "ended" or columns.get(name, "text") == "text"}
         count = rows_wanted(list(self.settings.sources), self.settings.steps * 8)
         made = {"columns": columns, "count": count, "seed": 0, "limit": self.limit, "splits": list(splits)}
@@ -106,9 +107,13 @@ class DataPlan:
         self.save()
         return made
 
+    def _asked(self) -> dict[str, Kind]:
+        """Columns that running asked for."""
+        return {name: kind for name, kind in self.settings.columns.items() if name not in (DOCUMENT, LISTS)}
+
     def _repaired(self, document: Kind | None, columns: dict[str, Kind]) -> Kind | None:
         """The JSON document with the fields that running asked for, or of the form that it asked for."""
-        asked = {name: kind for name, kind in self.settings.columns.items() if name != DOCUMENT}
+        asked = self._asked()
         form = self.settings.columns.get(DOCUMENT)
         rows = {"list": {"fields": columns}}
         if form == "list":
@@ -153,14 +158,17 @@ def rows_of(entry: dict[str, Any]) -> list[dict[str, Any]]:
     return made_up_rows(entry["columns"], entry["count"], entry["seed"], entry["limit"])
 
 
-def users_frame(through: tuple[str, ...] = ()) -> FrameType | None:
-    """The frame of the user's code that called us directly or through the modules `through`, None for a library."""
+def users_frame(through: tuple[str, ...] = (), ours: tuple[str, ...] = ("porter.",)) -> FrameType | None:
+    """The frame of the user's code that called us directly or through the modules `through`, None for a library.
+
+    `ours` are modules of this package that hand on what the user calls.
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if of_user(frame.f_code.co_filename):
             return frame
-        if not module.startswith(("porter.", *through)):
+        if not module.startswith((*ours, *through)):
             return None
         frame = frame.f_back
     return None

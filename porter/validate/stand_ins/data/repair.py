@@ -16,7 +16,7 @@ from typing import Any
 from ...observing.callers import of_user
 from .columns import NEVER
 from .healing import missing_in
-from .plan import DOCUMENT, KEPT
+from .plan import DOCUMENT, KEPT, LISTS
 from .shapes import LABELS, Kind, kind_by_name
 
 REPAIR = "repair.json"
@@ -43,6 +43,8 @@ def propose_repair(
         return None
     if _prompts_merged(error, frames) and columns.get("prompt") == "text":
         return {"column": "prompt", "kind": "ended", "why": f"{type(error).__name__}: {error}"[:200]}
+    if _wants_list(error, own[-1].line or "", columns):
+        return {"column": LISTS, "kind": "list", "why": f"{type(error).__name__}: {error}"[:200]}
     documents = [entry for entry in known.values() if entry.get("form") == "json"]
     if documents and (form := _of_document(error, own[-1].line or "", columns, documents)) is not None:
         return {"column": DOCUMENT, "kind": form, "why": f"{type(error).__name__}: {error}"[:200]}
@@ -60,6 +62,28 @@ def _prompts_merged(error: BaseException, frames: Sequence[traceback.FrameSummar
     """
     inside = any(frame.name == "tokenize_row" for frame in frames)
     return isinstance(error, ValueError) and inside and "zip() argument" in str(error)
+
+
+def _wants_list(error: BaseException, line: str, columns: dict[str, Kind]) -> bool:
+    """Whether a column, which is no list since datasets 4, was used as what only a list can be used as."""
+    text = str(error)
+    if re.search(r"'Column'|\btype Column\b", text):
+        return isinstance(error, TypeError | AttributeError)
+    of_tokenizer = re.search(r"must be of type `str` \(single|TextEncodeInput|TextInputSequence", text)
+    return of_tokenizer is not None and any(name in columns for name in KEY.findall(line))
+
+
+def given_all_splits(error: BaseException) -> str:
+    """A line for an error in a trainer that was given a DatasetDict where it wants one of its splits; "" for another.
+
+    `load_dataset(name)` without a split gives all of them, whatever rows stand in.
+    """
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        names = frame.f_locals
+        trainer, given = type(names.get("self")).__name__, type(names.get("train_dataset")).__name__
+        if trainer.endswith("Trainer") and given == "DatasetDict" and not of_user(frame.f_code.co_filename):
+            return f"{trainer} was given a DatasetDict, and not one of its splits\n"
+    return ""
 
 
 def write_repair(error: BaseException, folder: Path) -> None:

@@ -36,10 +36,13 @@ NUMBERS = (
 )
 NO_WORDS: Kind = {"one of": [0, 1]}
 """Labels of which nothing tells what they are."""
+FEW = 4
+"""Classes of which nothing tells how many there are."""
 LABELS = ("label", "labels", "target_label", "class", "label_id", "class_id")
 CODE = ("code", "solution_code", "python_code", "canonical_solution", "func_code_string", "program")
 JSON = "\0json"
 PARTS = "parts "  # a use: its items are unpacked into so many names
+CLASSES = "class"  # a use: each value is that of many rows
 LEAST = "least "  # a use: it has at least so many items
 
 
@@ -191,6 +194,8 @@ def _plain(name: str, here: Shape, textual: bool) -> Kind:
     if here.among:
         return {"one of": list(here.among)}
     lower = name.lower()
+    if CLASSES in here.uses:
+        return _classes(lower, here)
     words = [value for value in here.literals if isinstance(value, str)]
     numbers = [value for value in here.literals if type(value) in (int, float)]
     if any(isinstance(value, bool) for value in here.literals) or "bool" in here.uses:
@@ -215,6 +220,17 @@ def _plain(name: str, here: Shape, textual: bool) -> Kind:
     if lower in NUMBERS or lower.endswith(("_id", "_idx", "_score", "_count", "_length")):
         return "number"
     return "code" if lower in CODE else "text"
+
+
+def _classes(name: str, here: Shape) -> Kind:
+    """Few values: those that it is compared with, else numbers or words as the name has it."""
+    told = [value for value in here.literals if isinstance(value, str | int | float)]
+    if len(told) > 1 and len({type(value) for value in told}) == 1:
+        return {"one of": told}
+    if name in LABELS:
+        return dict(NO_WORDS)
+    numbers = "numeral" in here.uses or name in NUMBERS or name.endswith(("_id", "_idx", "_score"))
+    return {"one of": list(range(FEW)) if numbers else [f"{name} {letter}" for letter in "abcd"[:FEW]]}
 
 
 def kind_by_name(name: str) -> Kind:

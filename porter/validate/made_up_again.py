@@ -1,0 +1,46 @@
+"""A source that made-up rows have failed runs again, with what its crash asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from .comparing.trace import Trace
+from .helping import last_error
+from .observing.settings import Settings
+from .running.processes import RunFailed
+from .stand_ins.data.plan import KEPT
+from .stand_ins.data.repair import REPAIR
+
+REPAIRS = 4  # runs of a source that made-up rows may cost, beside the last
+IN_VAIN = ", though made-up rows have {!r}"
+LACKING = re.compile(r"KeyError: ['\"](.+?)['\"]$")
+
+
+def repaired(run: Callable[..., Trace], settings: Settings, say: Callable[[str], None]) -> Trace:
+    """`run(settings)`, and again with a column of made-up data that its crash asked for, up to `REPAIRS` times.
+
+    A failure for want of a column that the rows have by then says so.
+    """
+    for _ in range(REPAIRS):
+        try:
+            return run(settings)
+        except RunFailed as failure:
+            lacking = LACKING.match(last_error(failure.output))
+            if lacking is not None and lacking[1] in settings.columns:
+                failure.reason += IN_VAIN.format(lacking[1])
+            asked = failure.folder / REPAIR if failure.folder is not None else None
+            if failure.trace is not None or asked is None or not asked.is_file():
+                raise
+            found = json.loads(asked.read_text(encoding="utf-8"))
+            if settings.columns.get(found["column"]) == found["kind"]:
+                raise
+            say(f"source: made-up rows get {found['column']!r} ({found['why']}): once more")
+            settings = replace(settings, columns={**settings.columns, found["column"]: found["kind"]})
+            (Path(settings.work) / KEPT).unlink(missing_ok=True)
+            shutil.rmtree(Path(settings.work) / "files", ignore_errors=True)
+    return run(settings)
