@@ -24,6 +24,7 @@ RELEASE = (
 
 # (what it prints, what helps); {0} is the first group.
 CAUSES: tuple[tuple[str, str], ...] = (
+    (r"was given a DatasetDict, and not one of its splits", "the source ends so on a GPU, too"),
     (r"had not (?:finished|ended) after", "it takes longer than it may: --timeout SECONDS, or fewer --steps"),
     (
         r"exit status -9\b|MemoryError|DefaultCPUAllocator: can't allocate",

@@ -21,7 +21,7 @@ ROOMS = ("porter/engine", "porter/packs", "porter/target", "rules")
 TEXT = ("new", "reason", "message")
 
 # What reads its own: the row of a pack's or a library's table, an exception that it caught, what a rule of it yields.
-OWN = ("rule", "turn", "row", "error", "self", "item", "obstacle")
+OWN = ("rule", "turn", "row", "error", "self", "item")
 
 # The assembler, which makes one text of all edits and of all findings, and the parts of it that stand elsewhere.
 ASSEMBLES = {
@@ -32,6 +32,7 @@ ASSEMBLES = {
     # Handed on to a person, and not looked into:
     "porter/engine/answering/unclaimed_configs.py": "the report's row of a keyword says what that of its holder says",
     "porter/engine/settling/constant_conditionals.py": "what a decided condition takes out has the decision's reason",
+    "porter/engine/loops/loop_trainer.py": "what stands in the way of a loop's port becomes a finding",
     "porter/engine/loops/training_loops.py": "what stands in the way of a loop's port is said once a line",
 }
 

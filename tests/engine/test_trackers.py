@@ -45,12 +45,37 @@ LOGS = "trainer.train()\nswanlab.log({'answers': 3})\nswanlab.finish()"
 
 
 def test_calls_that_need_the_trainers_run() -> None:
-    assert said('"swanlab"', LOGS)[-1] == (
+    logs = LOGS.replace("swanlab", "trackio")
+    assert said('"trackio"', logs, "import trackio")[-1] == (
         "error",
-        "swanlab.log(...) needs the run that the Trainer begins, which the port doesn't.",
+        "trackio.log(...) needs the run that the Trainer begins, which the port doesn't.",
     )
-    assert [severity for severity, _ in said('"swanlab"', LOGS, "swanlab.init(project='x')")] == ["warning"]
+    begun = "import trackio\ntrackio.init(project='x')"
+    assert [severity for severity, _ in said('"trackio"', logs, begun)] == ["warning"]
     assert said('"wandb"', LOGS) == []
+
+
+@pytest.mark.parametrize("report_to", ['"swanlab"', '["swanlab", "none"]'])
+def test_a_tracker_whose_callback_the_runtime_has(report_to: str) -> None:
+    text = sft_script(after=LOGS, imports="import swanlab", config=', run_name="first"')
+    found = port(text.replace('report_to="none"', f"report_to={report_to}"))
+
+    assert said(report_to, LOGS) == [] and found.status == "ported"
+    assert 'callbacks=[SwanLabCallback(experiment_name="first")]' in found.after.replace("\n        ", "")
+    assert "from porter.runtime.swanlab_callback import SwanLabCallback" in found.after
+    assert "metrics_options" not in found.after
+
+
+def test_it_stands_beside_those_of_the_script_and_once() -> None:
+    own = ", callbacks=[EarlyStoppingCallback(3)]"
+    text = sft_script(imports="from transformers import EarlyStoppingCallback", trainer=own)
+    after = port(text.replace('report_to="none"', 'report_to=["swanlab", "wandb"]')).after
+    assert "callbacks=[EarlyStoppingCallback(3), SwanLabCallback()]" in after and 'metrics_options(["wandb"]' in after
+
+    own = ", callbacks=[SwanLabCallback(project='mine')]"
+    text = sft_script(imports="from transformers.integrations import SwanLabCallback", trainer=own)
+    after = port(text.replace('report_to="none"', 'report_to="swanlab"')).after
+    assert after.count("SwanLabCallback(") == 1
 
 
 @pytest.mark.parametrize(

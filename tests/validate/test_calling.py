@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -165,6 +166,17 @@ def test_parameters_without_an_annotation_go_by_their_uses(tmp_path: Path) -> No
     (tmp_path / "port").mkdir()
     call_training(port, {"train": told}, tmp_path / "port", lambda line: None)
     assert seen[0] == before
+
+
+def test_rows_as_a_list_of_dicts_are_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    rows = [{"q": "what"}, {"q": "why"}]
+    monkeypatch.setattr(datasets, "load_dataset", lambda *args, **words: datasets.Dataset.from_list(rows))
+
+    def finetune(train_rows: list[dict[str, Any]], others: Sequence[dict]) -> None: ...  # type: ignore[type-arg]
+
+    assert made_up_arguments(finetune) == ([rows, rows], {})
 
 
 MAPPED = """

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from porter.validate.helping import help_for
 from porter.validate.observing.settings import Settings
+from porter.validate.stand_ins.data import repair
 from porter.validate.stand_ins.data.plan import KEPT, LISTS
 from porter.validate.stand_ins.data.repair import propose_repair
 from porter.validate.stand_ins.data.rows import made_up_rows
@@ -81,6 +83,28 @@ def test_a_column_that_is_used_as_a_list_is_one(error: Exception, line: str, ask
     """Before datasets 4 it was."""
     found = proposed(error, line)
     assert (found is not None and found["column"] == LISTS) is asked
+
+
+class SFTTrainer:
+    def __init__(self, train_dataset: Any) -> None:
+        for row in train_dataset:
+            row["text"]
+
+
+@pytest.mark.parametrize("split", [None, "train"])
+def test_a_trainer_that_is_given_all_splits_is_the_scripts_own_end(
+    split: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datasets import Dataset, DatasetDict
+
+    rows = DatasetDict(train=Dataset.from_list([{"q": 1}]))
+    monkeypatch.setattr(repair, "of_user", lambda file: False)
+    with pytest.raises((TypeError, KeyError)) as failed:
+        SFTTrainer(rows if split is None else rows[split])
+    said = repair.given_all_splits(failed.value)
+    assert (said != "") is (split is None)
+    if said:
+        assert "on a GPU, too" in help_for(f"TypeError: string indices must be integers\n{said}")
 
 
 def test_columns_are_lists_where_running_asked_for_it(tmp_path: Path) -> None:

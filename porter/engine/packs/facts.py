@@ -20,7 +20,7 @@ from ...source.project.printed import Shown
 from .python_rule import check_class
 
 FACTS = "pack facts"  # where a file remembers them
-SAID = ("gone", "services")  # those that say something of each name
+SAID = ("gone", "services", "reports")  # those that say something of each name
 PACKAGES = ("gpu_side", "gpu_drivers")  # facts whose names are those of packages
 
 
@@ -47,6 +47,8 @@ class Facts:
     # notebook service that has them.
     gone: tuple[tuple[str, str], ...] = ()
     services: tuple[tuple[str, str], ...] = ()
+    # Trackers that `report_to` names, with the runtime's callback and its keyword for the run's name.
+    reports: tuple[tuple[str, str], ...] = ()
 
     def __or__(self, other: Facts) -> Facts:
         return Facts(*((*getattr(self, each.name), *getattr(other, each.name)) for each in fields(self)))
@@ -100,7 +102,7 @@ def _check_said(word: str, names: object, manifest: Path, line: int) -> None:
         fix = f'write [facts.{word}] and lines "our_library.name" = "..."'
         raise InputError(f"{word} is {names!r}", manifest, line, fix=fix)
     for name in names:
-        check_class(f"{name}.x" if word == "services" else name, manifest, line)
+        check_class(name if word == "gone" else f"{name}.x", manifest, line)
 
 
 def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:
@@ -121,7 +123,8 @@ def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:
 def read_shown(row: Mapping[str, Any], manifest: Path, line: int) -> Shown:
     """A row of `[[shown]]`. InputError where its pattern is none, or names no library."""
     fix = "write by = \"Our library\" and pattern = 'Our library (?P<our_library>[\\d.]+)'"
-    if set(row) != {each.name for each in fields(Shown)}:
+    known = {each.name for each in fields(Shown)}
+    if not known - {"file"} <= set(row) <= known:
         raise InputError(f"has a shown of {', '.join(row)}", manifest, line, fix=fix)
     try:
         pattern = re.compile(str(row["pattern"]))
@@ -129,7 +132,7 @@ def read_shown(row: Mapping[str, Any], manifest: Path, line: int) -> Shown:
         raise InputError(f"has a pattern {row['pattern']!r}: {error}", manifest, line, fix=fix) from None
     if not pattern.groupindex:
         raise InputError(f"has a pattern {row['pattern']!r}, which names no library", manifest, line, fix=fix)
-    return Shown(str(row["by"]), pattern)
+    return Shown(str(row["by"]), pattern, str(row.get("file", "")))
 
 
 def release_by_use(

@@ -1,7 +1,8 @@
-"""Trackers that the Trainer reports to and Tunix doesn't: nothing is sent there, and no run is begun.
+"""Trackers that the Trainer reports to and Tunix doesn't: a callback of the runtime does, or nothing is sent there, and
+no run is begun.
 
-TrainingArguments(report_to="swanlab")
-swanlab.log({"answers": answers})    # in the run that the Trainer has begun
+TrainingArguments(report_to="trackio")
+trackio.log({"answers": answers})    # in the run that the Trainer has begun
 
 What transformers' W&B callback reads from the environment is done by no port, either:
 
@@ -10,10 +11,14 @@ os.environ["WANDB_LOG_MODEL"] = "checkpoint"
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
+from ...engine.receipts.marking import mark
 from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
+from ...engine.script.sites import facts_of
 from ...runtime.facts.field_tables import version_key
 
 KEPT = ("tensorboard", "wandb", "all", "none")
@@ -43,11 +48,41 @@ def say_trackers(porting: Porting) -> None:
     if not value.known:
         _say_all_where_none(porting)
         return
-    for name in (name for name in names if isinstance(name, str) and name not in KEPT):
+    for name in (name for name in names if isinstance(name, str) and name not in (*KEPT, *by_callback(porting))):
         message = f"report_to={name!r}: Tunix has no such tracker, and the port sends nothing to it."
         fix = "Send it what you need in a TrainerCallback of your own (on_log)."
         porting.find(site.rule, "warning", message, fix, site.line, site.column)
         _say_calls(porting, name)
+
+
+def by_callback(porting: Porting) -> dict[str, str]:
+    """The trackers of a known `report_to` that a callback of the runtime reports to, with what a pack says of it."""
+    value = porting.value("log.report_to")
+    if value is None or not value.known or porting.arguments_object:
+        return {}
+    names = value.literal if isinstance(value.literal, list | tuple) else [value.literal]
+    known = dict(facts_of(porting.module).reports)
+    return {name: known[name] for name in names if isinstance(name, str) and name in known}
+
+
+def with_trackers(porting: Porting, callbacks: str) -> str:
+    """The code of the callbacks with those that report to the trackers of `report_to`, but for what a script gives."""
+    for said in by_callback(porting).values():
+        module, _, call = said.partition(".")
+        name, _, keyword = call.rstrip(")").partition("(")
+        if re.search(rf"\b{name}\b", porting.module.text):
+            continue
+        porting.imports.add(f"from {porting.runtime_module(module)} import {name}")
+        run = porting.value("log.run_name")
+        given = f"{keyword}={porting.text('log.run_name')}" if run is not None and not run.is_literal(None) else ""
+        made = f"{mark(porting, 'log.report_to')}{name}({given})"
+        if not callbacks:
+            callbacks = f"[{made}]"
+        elif "#" not in callbacks and isinstance(cst.parse_expression(callbacks), cst.List):
+            callbacks = f"{callbacks[:-1].rstrip().rstrip(',')}, {made}]"
+        else:
+            callbacks = f"[*{callbacks}, {made}]"
+    return callbacks
 
 
 def reports_to_all(porting: Porting) -> bool:

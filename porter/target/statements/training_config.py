@@ -16,7 +16,7 @@ from ...text.expressions import choice, operand, python, quoted
 from ...text.layout import Arg, Call, render
 from .evaluation import LOSSES
 from .remarks import marked, remarked, remarked_line
-from .trackers import reports_to_all, say_trackers
+from .trackers import by_callback, reports_to_all, say_trackers, with_trackers
 
 
 def training_config(porting: Porting) -> Call:
@@ -272,7 +272,7 @@ def reporters(porting: Porting) -> list[str] | None:
         return None
     found = value.literal
     names = [found] if isinstance(found, str) else list(found) if isinstance(found, list | tuple) else []
-    return [name for name in names if name != "none"]
+    return [name for name in names if name not in ("none", *by_callback(porting))]
 
 
 def _turns_wandb_off(text: str) -> bool:
@@ -345,7 +345,7 @@ def _callbacks(porting: Porting, code: str) -> list[Arg]:
 
 def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[str]:
     """The line that logs as the source logs; `metrics`: with those of the batches."""
-    callbacks = porting.code.get("callbacks", "")
+    callbacks = with_trackers(porting, porting.code.get("callbacks", ""))
     if porting.arguments_object:
         arguments = [
             Arg(given(porting, "training_hooks", porting.arguments_object)),

@@ -202,6 +202,8 @@ def made_up(name: str, kind: Any, depth: int = 0, known: Known | None = None) ->
         return Path(text_value(name))
     if origin in (list, Sequence) and inner[:1] == (str,):
         return list(TEXTS)
+    if origin in (list, Sequence) and inner and _is_mapping(inner[0]):  # rows, of whatever is read of them
+        return _rows(None)
     if getattr(kind, "__module__", "").startswith("datasets."):
         return _rows(kind)
     if not isinstance(kind, type) or kind.__module__ in ("builtins", "typing") or _of_library(kind):
@@ -215,8 +217,11 @@ def made_up(name: str, kind: Any, depth: int = 0, known: Known | None = None) ->
 
 
 def _rows(kind: Any) -> Any:
+    """A Dataset, a DatasetDict or, for None, a list of rows."""
     import datasets
 
+    if kind is None:
+        return datasets.load_dataset("tpu-port/data", split="train").to_list()
     if kind is datasets.Dataset:
         return datasets.load_dataset("tpu-port/data", split="train")
     if kind is datasets.DatasetDict:

@@ -17,7 +17,7 @@ from types import TracebackType
 from ...errors import InputError
 from ...source.program import is_notebook, program_text
 from ..stand_ins.command_line.command_lines import packages_in, project_of
-from ..stand_ins.data.repair import write_repair
+from ..stand_ins.data.repair import given_all_splits, write_repair
 from .calling import call_training
 from .cells import run_cells
 
@@ -70,6 +70,7 @@ def run_script(
         return 1
     except BaseException as error:
         text = "".join(traceback.format_exception(type(error), error, own_frames(error.__traceback__, path)))
+        text += given_all_splits(error)
         (folder / CRASHED).write_text(text, encoding="utf-8")
         print(text, file=sys.stderr)
         write_repair(error, folder)

@@ -73,6 +73,19 @@ def _wants_list(error: BaseException, line: str, columns: dict[str, Kind]) -> bo
     return of_tokenizer is not None and any(name in columns for name in KEY.findall(line))
 
 
+def given_all_splits(error: BaseException) -> str:
+    """A line for an error in a trainer that was given a DatasetDict where it wants one of its splits; "" for another.
+
+    `load_dataset(name)` without a split gives all of them, whatever rows stand in.
+    """
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        names = frame.f_locals
+        trainer, given = type(names.get("self")).__name__, type(names.get("train_dataset")).__name__
+        if trainer.endswith("Trainer") and given == "DatasetDict" and not of_user(frame.f_code.co_filename):
+            return f"{trainer} was given a DatasetDict, and not one of its splits\n"
+    return ""
+
+
 def write_repair(error: BaseException, folder: Path) -> None:
     """Write `folder`/repair.json where made-up data, as the work folder above tells, may be to blame for `error`."""
     kept = next((parent / KEPT for parent in list(folder.parents)[:2] if (parent / KEPT).exists()), None)
