@@ -7,6 +7,7 @@ documents each name; those that aren't listed here may change with any release.
 from __future__ import annotations
 
 from ..engine.dating.argument_releases import rewritten_by
+from ..engine.dating.model_families import first_release_of
 from ..engine.draft.findings import NO_FAMILY
 from ..engine.reading.kbit_preparation import say_float32_between
 from ..engine.receipts.marking import about, also
@@ -51,6 +52,7 @@ __all__ = [
     "facts_of",
     "fill_defaults",
     "fill_site",
+    "first_release_of",
     "follow",
     "in_callback",
     "in_reach",

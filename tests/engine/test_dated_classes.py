@@ -13,6 +13,9 @@ from porter.front.port_file import port_file
 from .porting import PLAIN, port
 from .test_dating import SCRIPT
 
+# Of a model that every release loads.
+OF_ANY, PLAIN_OF_ANY = (text.replace("Qwen/Qwen3-0.6B", "HuggingFaceTB/SmolLM2-135M") for text in (SCRIPT, PLAIN))
+
 
 @pytest.mark.parametrize(
     ("keywords", "version"),
@@ -146,7 +149,7 @@ def test_what_peft_lost_dates_a_script_that_nothing_else_dates(tmp_path: Path) -
 def test_a_range_that_the_pinned_trl_cannot_have_dates_nothing(
     trl: str, transformers: str, version: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "train.py").write_text(OF_ANY)
     (tmp_path / "environment.yml").write_text(f"dependencies:\n  - pip:\n    - {trl}\n")
     (tmp_path / "requirements.txt").write_text(f"{transformers}\n")
     found = port_file(tmp_path / "train.py").recipe.versions
@@ -166,7 +169,7 @@ def test_a_range_is_read_as_a_release_that_runs_beside_the_pinned_accelerate(
     pins: str, version: str, tmp_path: Path
 ) -> None:
     """Its Trainer ends without one."""
-    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "train.py").write_text(OF_ANY)
     (tmp_path / "requirements.txt").write_text(pins)
     assert port_file(tmp_path / "train.py").recipe.versions["transformers"].startswith(version)
 
@@ -206,7 +209,7 @@ def test_unsloth_has_a_newest_trl_of_its_own(pin: str, release: str, tmp_path: P
 
 def test_another_library_s_day_is_not_before_what_is_asked_for(tmp_path: Path) -> None:
     """peft 0.13.0 is of the day of transformers 4.45; a script that asks for 4.51 or newer isn't."""
-    text = PLAIN.replace("trainer = ", "from peft import LoraConfig\ntrainer = ")
+    text = PLAIN_OF_ANY.replace("trainer = ", "from peft import LoraConfig\ntrainer = ")
     early = read_as(text, tmp_path, "peft==0.13.0\n")
     assert early.startswith("0.11") and not read_as(text, tmp_path, "peft==0.13.0\ntransformers>=4.51.0\n").startswith(
         "0."
@@ -216,7 +219,8 @@ def test_another_library_s_day_is_not_before_what_is_asked_for(tmp_path: Path) -
 def test_a_pin_before_all_that_is_known_is_said(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "requirements.txt").write_text("trl==0.4.7\ntransformers==4.36.2\n")
-    (tmp_path / "train.py").write_text(PLAIN)
+    text = PLAIN_OF_ANY.replace("SFTConfig, ", "").replace(", args=SFTConfig('out')", "")
+    (tmp_path / "train.py").write_text(text)
     found = port_file(tmp_path / "train.py").recipe
     (said,) = (finding for finding in found.findings if "trl==0.4.7" in finding.message)
     assert said.severity == "warning" and said.message.endswith(f"read as TRL {found.versions['trl'].split()[0]}.")
@@ -307,7 +311,7 @@ def test_a_pin_of_before_all_that_is_known_is_read_as_its_neighbour(tmp_path: Pa
     script = tmp_path / "train.py"
     script.write_text(
         "from datasets import load_dataset\nfrom transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n"
-        'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")\n'
+        'model = AutoModelForCausalLM.from_pretrained("HuggingFaceTB/SmolLM2-135M")\n'
         'trainer = Trainer(model, TrainingArguments("out"), train_dataset=load_dataset("x", split="train"))\n'
         "trainer.train()\n"
     )

@@ -53,6 +53,53 @@ def test_a_file_pins_a_release(text: str, pins: list[tuple[str, str]]) -> None:
     assert _in_file(text, "trl") == pins
 
 
+OF_BEFORE_13 = SCRIPT.replace("train_dataset=", "max_seq_length=64, train_dataset=")
+
+
+@pytest.mark.parametrize(
+    ("text", "files", "trl", "transformers"),
+    [
+        # a lock file tells which of a range it is
+        (
+            SCRIPT,
+            {"requirements.txt": "trl>=0.9,<0.13\n", "uv.lock": 'name = "trl"\nversion = "0.12.1"\n'},
+            "0.12.1",
+            "",
+        ),
+        (
+            SCRIPT,
+            {"requirements.txt": "trl>=0.9,<0.13\n", "uv.lock": 'name = "trl"\nversion = "0.14.0"\n'},
+            "0.12.2",
+            "",
+        ),
+        (SCRIPT, {"requirements.txt": "trl>=0.9,<0.13\n", "README.md": "pip install trl==0.11.4\n"}, "0.11.4", ""),
+        # a range of transformers up to 5 holds what was out in the days of a TRL that is told by itself
+        (OF_BEFORE_13, {"pyproject.toml": 'transformers = "^4.45.2"\n'}, "0.12.2", "4.46.3"),
+        (SCRIPT, {"requirements.txt": "trl==0.24.0\ntransformers>=4.51,<5\n"}, "0.24.0", "4.57.6"),
+        (SCRIPT, {"requirements.txt": "trl==0.18.2\ntransformers>=4.51,<5\n"}, "0.18.2", "4.52.4"),
+        (SCRIPT, {"requirements.txt": "trl==0.18.2\ntransformers>=4.54,<5\n"}, "0.18.2", "4.54.0"),
+        # what ends at a minor release has been tried up to there
+        (SCRIPT, {"requirements.txt": "trl<0.19\ntransformers>=4.51,<4.55\n"}, "0.18.2", "4.54.1"),
+        (SCRIPT, {"requirements.txt": "transformers>=4.51,<5\n"}, "0.27.2", "4.57.6"),
+    ],
+)
+def test_a_range_holds_what_went_together(
+    tmp_path: Path, text: str, files: dict[str, str], trl: str, transformers: str
+) -> None:
+    for name, held in files.items():
+        (tmp_path / name).write_text(held)
+    (tmp_path / "train.py").write_text(text)
+    versions = port_file(tmp_path / "train.py").recipe.versions
+    assert versions["trl"].startswith(f"{trl} (") and versions["transformers"].startswith(transformers)
+
+
+def test_what_a_place_asks_for_of_another_library_is_said(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("trl==0.24.0\ntransformers==4.50.0\n")
+    (tmp_path / "train.py").write_text(SCRIPT)
+    [said] = [each.message for each in port_file(tmp_path / "train.py").findings if "not read" in each.message]
+    assert said.startswith("requirements.txt installs trl==0.24.0 beside transformers==4.50.0, which goes against what")
+
+
 @pytest.mark.parametrize(
     ("requirement", "version"),
     [("trl==0.11.4", "0.11.4"), ("trl<0.12", "0.11.4"), ("trl>=0.9", "1.16.0"), ("trl~=0.9.3", "0.9.6")],
@@ -196,7 +243,7 @@ def test_what_stands_in_a_try_dates_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
-    code = json.dumps(SCRIPT.splitlines(keepends=True))
+    code = json.dumps(SCRIPT.replace("Qwen3", "Qwen2").splitlines(keepends=True))
     printed = f'{{"name": "stdout", "output_type": "stream", "text": ["{said}"]}}'
     cells = ",".join(
         f'{{"cell_type": "code", "metadata": {{}}, "execution_count": 1, "outputs": [{out}], "source": {source}}}'

@@ -123,7 +123,7 @@ from trl import SFTTrainer
 
 args = transformers.TrainingArguments("out", max_steps=100, warmup_steps={warmup})
 rows = load_dataset("x", split="train")
-trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows{keyword})
+trainer = SFTTrainer("Qwen/Qwen2-0.5B", args=args, train_dataset=rows{keyword})
 trainer.train()
 """
 

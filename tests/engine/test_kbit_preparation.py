@@ -103,3 +103,9 @@ def test_codes_of_the_type_that_transformers_4_chose(release: str, says: bool) -
     text = sft_script(imports=IMPORTS, load=NF4, trainer=", peft_config=LoraConfig(r=8)")
     found = port(text.replace(', dtype="bfloat16"', ""), source_trl=release)
     assert ("0.4 % of which are others" in said(found, ".load_in_4bit")) == says
+
+
+def test_where_only_the_run_knows_of_autocast_the_base_keeps_its_type() -> None:
+    found = port(script(", dtype=torch.bfloat16, load_in_4bit=args.four", bf16="args.four"))
+    assert "dtype=jnp.bfloat16," in " ".join(found.after.split())
+    assert "here it keeps the type that it is loaded in" in said(found, "training.model")

@@ -29,6 +29,10 @@ def test_a_project_ends_at_its_repositorys_root(tmp_path: Path) -> None:
 def test_a_copy_without_git_goes_up_to_what_lies_at_a_root(tmp_path: Path) -> None:
     script = tmp_path / "backend" / "app" / "core" / "train.py"
     script.parent.mkdir(parents=True)
+    assert project_folders(script) == list(script.parents[:2])
+    (tmp_path / "pyproject.toml").touch()
+    assert project_folders(script) == list(script.parents[:4])
+    (tmp_path / "pyproject.toml").unlink()
     (tmp_path / "LICENSE").touch()
     assert project_folders(script) == list(script.parents[:4])
     (tmp_path / "backend" / ".gitignore").touch()

@@ -7,15 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
-from ...releases.versions import fits
+from ...releases.versions import Pin, fits
 from ...runtime.facts.field_tables import at_version, version_key
+from ...source.launch.launched_with import given_by_launches
 from ...source.project.bounds import can_meet
-from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Asked, asked_of_project
+from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Asked, asked_of_project, spelled
+from ...source.project.printed import Shown
+from ...source.project.run_files import files_of_runs
 from ..script.training import Training
 from .evidence import SOURCES, contradictions, floors, releases_with_all
+from .model_families import models_loaded
 
 OF_PIP = (PRINTED, INSTALLED)  # where a library may have brought another release than the script asks for
 ASKED = ("what asks for a release of",)
+ANOTHER_DAY = ("what runs of another day have left",)
+RUNS = ("what its runs have left",)
 OUT_OF_REACH = ("places that ask for what the script cannot run on",)
 
 
@@ -28,9 +34,14 @@ def asked_for(porting: Training, library: str) -> Iterator[Asked]:
     what is asked for, or on what the same place asks for of another library: its releases are of one day."""
     places = _places_out_of_reach(porting)
     for asked in _asked(porting, library):
-        wrong = _out_of_reach(porting, library, asked) or places.get(asked.where)
+        wrong, other = _out_of_reach(porting, library, asked), ""
+        if not wrong and asked.where in places:
+            other, wrong = places[asked.where]
+            other = other if other != f" beside {spelled(library, asked.pins)}" else ""
+        if not wrong and asked.left:
+            wrong = _of_another_day(porting).get(asked.where, [])
         if wrong and not asked.against:
-            asked = replace(asked, against=", ".join(wrong[:4]))
+            asked = replace(asked, against=", ".join(wrong[:4]), beside=other)
         yield asked
 
 
@@ -40,36 +51,60 @@ def beside(porting: Training, library: str) -> dict[str, Mapping[str, str]]:
     return {head["library"]: head["beside"][library] for head in heads if library in head.get("beside", {})}
 
 
-def _places_out_of_reach(porting: Training) -> dict[str, list[str]]:
-    """The places that ask for nothing of a library that the script can run on, each with what speaks against it: a
-    lock file that came later, another script's requirements, the outputs of a run that failed or of older cells."""
+def _places_out_of_reach(porting: Training) -> dict[str, tuple[str, list[str]]]:
+    """The places that ask for nothing of a library that the script can run on, each with what that is (` beside
+    transformers==4.51.3`) and what speaks against it: a lock file that came later, another script's requirements, the
+    outputs of a run that failed or of older cells."""
     if OUT_OF_REACH not in porting.answers:
-        found: dict[str, list[str]] = {}
+        found: dict[str, tuple[str, list[str]]] = {}
         for library in (*SOURCES, *beside(porting, "trl")):
-            asks: dict[str, list[list[str]]] = {}
+            asks: dict[str, list[tuple[str, list[str]]]] = {}
             all_asked = _asked(porting, library)
             for asked in all_asked:
                 wrong = _out_of_reach(porting, library, asked) or _against_script(library, asked, all_asked)
-                asks.setdefault(asked.where, []).append(wrong)
-            found |= {where: wrong[-1] for where, wrong in asks.items() if all(wrong)}
+                asks.setdefault(asked.where, []).append((f" beside {spelled(library, asked.pins)}", wrong))
+            found |= {where: all_wrong[-1] for where, all_wrong in asks.items() if all(wrong for _, wrong in all_wrong)}
         porting.answers[OUT_OF_REACH] = found
-    places: dict[str, list[str]] = porting.answers[OUT_OF_REACH]
+    places: dict[str, tuple[str, list[str]]] = porting.answers[OUT_OF_REACH]
     return places
+
+
+def _of_another_day(porting: Training) -> dict[str, list[str]]:
+    """What runs have left of another day than what the project asks for now, each with what speaks against it."""
+    if ANOTHER_DAY not in porting.answers:
+        found: dict[str, list[str]] = {}
+        places = _places_out_of_reach(porting)
+        for library in (*LIBRARIES, *beside(porting, "trl")):
+            asks = _asked(porting, library)
+            counted = [
+                each
+                for each in asks
+                if not each.left and not each.against and each.where not in places
+                if not _out_of_reach(porting, library, each)
+            ]
+            for asked in (each for each in asks if each.left):
+                other = next((each for each in counted if not can_meet([*each.pins, *asked.pins])), None)
+                if other is not None:
+                    found[asked.where] = [f"{other.where} ({spelled(library, other.pins)})"]
+        porting.answers[ANOTHER_DAY] = found
+    another: dict[str, list[str]] = porting.answers[ANOTHER_DAY]
+    return another
 
 
 def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
     """What the script uses and the releases lack that are asked for.
 
-    Nothing where all releases lack something of it, or where none that is known is asked for.
+    Nothing where all releases lack something of it.
     """
-    uses = "what its cells use: " if asked.shown else "what the script uses: "
+    uses = "what its cells use: " if asked.shown and porting.module.notebook is not None else "what the script uses: "
     if library in LIBRARIES:
         able = releases_with_all(porting, library)
         fitting = [one for one in history().releases(library) if all(fits(one, *pin) for pin in asked.pins)]
-        if not able or not fitting or not set(able).isdisjoint(fitting):
+        version = fitting[-1] if fitting else exact_of(asked.pins)  # one of before all that are known
+        if not able or version is None or not set(able).isdisjoint(fitting):
             return []
-        return _said(uses, contradictions(porting, library, fitting[-1]))
-    able, exact = releases_with_all(porting, "trl"), _exact(asked)
+        return _said(uses, contradictions(porting, library, version))
+    able, exact = releases_with_all(porting, "trl"), exact_of(asked.pins)
     newest = beside(porting, "trl").get(library)
     if newest is None or exact is None or not able:
         return []
@@ -84,16 +119,17 @@ def _said(uses: str, lacking: list[str]) -> list[str]:
     return [f"{uses}{lacking[0]}", *lacking[1:]] if lacking else []
 
 
-def _exact(asked: Asked) -> str | None:
-    return next((version for sign, version in asked.pins if sign.startswith("==")), None)
+def exact_of(pins: Sequence[Pin]) -> str | None:
+    """The one release that pins ask for; None for a range."""
+    return next((version for sign, version in pins if sign.startswith("==")), None)
 
 
 def _against_script(library: str, asked: Asked, all_asked: Sequence[Asked]) -> list[str]:
     """What the script itself installs of a library, where another release has run: that was with older cells."""
     own = next((each.pins for each in all_asked if each.where == SCRIPT), None)
-    if own is None or not asked.shown or asked.where in OF_PIP or can_meet([*own, *asked.pins]):
+    if own is None or not asked.shown or asked.left or asked.where in OF_PIP or can_meet([*own, *asked.pins]):
         return []
-    return [f"what the script installs: {library}{','.join(f'{sign}{version}' for sign, version in own)}"]
+    return [f"what the script installs: {spelled(library, own)}"]
 
 
 def _asked(porting: Training, library: str) -> list[Asked]:
@@ -103,7 +139,18 @@ def _asked(porting: Training, library: str) -> list[Asked]:
         module = porting.module
         raw = module.notebook.raw if module.notebook is not None else ""  # its outputs say what pip installed
         shown = [row for pack in porting.packs if not module.roots.isdisjoint(pack.reads) for row in pack.shown]
-        found = asked_of_project(Path(module.path), module.text, library, raw, floors(porting), shown)
-        porting.answers[key] = [*found]
+        script, runs = Path(module.path), _runs(porting, shown)
+        porting.answers[key] = [*asked_of_project(script, module.text, library, raw, floors(porting), shown, runs)]
     found_before: list[Asked] = porting.answers[key]
     return found_before
+
+
+def _runs(porting: Training, shown: Sequence[Shown]) -> list[tuple[str, str]]:
+    """What the script's runs have left in its project that may name releases, looked for once a port."""
+    if RUNS not in porting.answers:
+        files, script = {each.file for each in shown if each.file}, Path(porting.module.path)
+        settings, models = given_by_launches(script).files if files else (), {*models_loaded(porting)}
+        found = files_of_runs(script, porting.module.text, files, settings, models) if files else ()
+        porting.answers[RUNS] = [*found]
+    runs: list[tuple[str, str]] = porting.answers[RUNS]
+    return runs

@@ -6,8 +6,11 @@ Not where it asks for the release, or tries; `porter/releases` says what came an
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 import libcst as cst
@@ -23,6 +26,7 @@ from ..script.flow import binding_origins, origins
 from ..script.following.may_be_none import may_be_none
 from ..script.following.reaching import not_behind
 from ..script.training import Training
+from .model_families import first_with_its_models
 
 SOURCES = ("trl", "transformers")
 USES = ("uses",)
@@ -33,6 +37,7 @@ EVIDENCE = "what dates it"
 ABLE = "the releases with all that is used"
 ADAPTED = ("trainers that get adapters twice",)
 ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "RLOO"))
+GIVES_BACK = re.compile(r"(?m)^[ \t]*if not hasattr\(([\w.]+), *[\"'](\w+)[\"']\):[ \t]*(?:#.*)?\n?[ \t]*\1\.\2[ \t]*=")
 FLOORS = ("the oldest releases with what it uses",)
 
 
@@ -40,13 +45,14 @@ FLOORS = ("the oldest releases with what it uses",)
 class Evidence:
     """Something that a script uses: releases from `new` on and before `gone` have it.
 
-    With `acts` they have it before and behind that, too, where it does nothing.
+    With `acts` they have it before and behind that, too, where it does nothing. `loads`: a model, and no keyword.
     """
 
     text: str
     new: str | None
     gone: str | None
     acts: bool = False
+    loads: bool = False
 
 
 def evidence(porting: Training, library: str) -> Sequence[Evidence]:
@@ -68,6 +74,9 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     yield from _of_other_libraries(porting, library)
     if library == "transformers":
         yield from _fractions(porting)
+        yield from _given_back(porting)
+        if (first := first_with_its_models(porting)) is not None:
+            yield Evidence(first[1], first[0], None, loads=True)
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
     if not unsloth:
         yield from _refused_values(porting, library)
@@ -201,6 +210,19 @@ def _fractions(porting: Training) -> Iterator[Evidence]:
             if version_key(day) < version_key(until):
                 yield Evidence(f"{argument.name}={value}", None, since, acts=True)
                 return
+
+
+def _given_back(porting: Training) -> Iterator[Evidence]:
+    """What models have lost and the script gives them where they lack it: it ran on a release that had lost it.
+
+    TRL of before reads it: `if not hasattr(model, "warnings_issued"): model.warnings_issued = {}`.
+    """
+    record = history().record("transformers")
+    for _, name in GIVES_BACK.findall(porting.module.python):
+        members = (record.group(parts["members"]).get(name, 0) for parts in record.data["classes"].values())
+        last = reduce(or_, members, 0).bit_length()
+        if 0 < last < len(record.releases):
+            yield Evidence(f"a model without {name}", record.releases[last], None)
 
 
 def _refused_values(porting: Training, library: str) -> Iterator[Evidence]:

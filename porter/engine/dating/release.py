@@ -7,29 +7,35 @@ the script uses, of which releases lost some: it was written for the newest that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ...releases.history import history
 from ...releases.plain_arguments import clashes
 from ...releases.uses import uses_of
-from ...releases.versions import fits, pins_of
+from ...releases.versions import Pin, fits, pins_of
 from ...runtime.facts.field_tables import at_version, version_key
+from ...source.project.pins import spelled
 from ..packs.facts import known_releases, release_by_use
+from ..script.fill_from_tables import plain_version
 from ..script.sites import Site
 from ..script.training import Training
-from .asked import asked_for, beside, pins_for
-from .evidence import SOURCES, Evidence, contradictions, evidence, releases_with_all, short_version
+from .asked import asked_for, beside, exact_of, pins_for
+from .evidence import SOURCES, Evidence, contradictions, evidence, floors, releases_with_all, short_version
 from .row_order import accelerate_in
 
 
 @dataclass(frozen=True)
 class Date:
-    """A release and why: `1.16.0 (newest)`; `pinned` when the source itself says so."""
+    """A release and why: `1.16.0 (newest)`; `pinned` when the source itself says so.
+
+    `allowed` are all that a range of the source's allows up to the next major release, the oldest first.
+    """
 
     version: str
     why: str
     pinned: bool = False
+    allowed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.version} ({self.why})"
@@ -41,14 +47,14 @@ def versions_in(porting: Training) -> dict[str, str]:
     chosen = porting.options.source_trl
     days: Mapping[str, str] = next((head["contemporary"] for head in heads if "contemporary" in head), {})
     trl = Date(chosen, "--source-trl", pinned=True) if chosen else date(porting, "trl")
+    transformers = _of_trls_day(date(porting, "transformers"), trl, days)
     limit = _beside(porting, "trl")
     trl = _older(trl, limit)
-    transformers = date(porting, "transformers")
     clash = clashes(porting.module.python)
     if clash and transformers is not None and trl is not None and not trl.pinned:
         # What the project pins for its other scripts can't be what this one ran on.
         transformers = transformers if version_key(transformers.version) < version_key(clash) else None
-    early = _of_the_day_of(porting, "peft")
+    early = _with_all(porting, _of_the_day_of(porting, "peft"))
     if early is not None and not any(found is not None and found.pinned for found in (trl, transformers)):
         older = transformers is None or version_key(early.version) < version_key(transformers.version)
         older = older and version_key(early.version) >= version_key(_floor(porting, "transformers"))
@@ -63,7 +69,7 @@ def versions_in(porting: Training) -> dict[str, str]:
         found["transformers"] = str(transformers)
     day = at_version(days, trl.version) if trl is not None else None
     if trl is not None and day is not None:
-        found.setdefault("transformers", f"{day} (of the day of TRL {trl.version})")
+        found.setdefault("transformers", _with_what_it_uses(porting, f"{day} (of the day of TRL {trl.version})"))
     for library, said in (*_beside_ours(porting), *_own_libraries(porting)):
         found.setdefault(library, said)
     if (accelerate := accelerate_in(porting, found)) is not None:
@@ -73,6 +79,26 @@ def versions_in(porting: Training) -> dict[str, str]:
     for head in heads:
         found.setdefault(head["library"], f"{head['newest']} (newest table)")
     return found
+
+
+def _with_all(porting: Training, found: Date | None) -> Date | None:
+    """A transformers that another library's day tells, or the first that has what the script uses, and its models."""
+    least = floors(porting).get("transformers")
+    if found is None or least is None or version_key(found.version) >= version_key(least):
+        return found
+    return replace(found, version=least)
+
+
+def _with_what_it_uses(porting: Training, said: str) -> str:
+    """A release that nothing asks for; or the first that has what the script uses, and its models, where that is later
+    and has lost nothing of it."""
+    used = [row for row in evidence(porting, "transformers") if row.new]
+    first = max(used, key=lambda row: version_key(row.new or ""), default=None)
+    if first is None or first.new is None or version_key(plain_version(said)) >= version_key(first.new):
+        return said
+    if contradictions(porting, "transformers", first.new):
+        return said
+    return f"{first.new} (the first release with {first.text})"
 
 
 def _beside_ours(porting: Training) -> Iterator[tuple[str, str]]:
@@ -95,11 +121,10 @@ def _own_libraries(porting: Training) -> Iterator[tuple[str, str]]:
             for asked in asked_for(porting, library):
                 known = known_releases(own, evidence)
                 fitting = [release for release in known if all(fits(release, *pin) for pin in asked.pins)]
-                exact = next((version for sign, version in asked.pins if sign.startswith("==")), None)
+                exact = exact_of(asked.pins)
                 above = all(sign in (">", ">=", "!=") for sign, _ in asked.pins)
                 if not asked.against and not above and (exact or fitting):
-                    pins = ",".join(f"{sign}{version}" for sign, version in asked.pins)
-                    yield library, f"{exact or fitting[-1]} ({asked.where}: {library}{pins})"
+                    yield library, f"{exact or fitting[-1]} ({asked.where}: {spelled(library, asked.pins)})"
                     break
             if (found := release_by_use(own, evidence, _uses_of(porting, library))) is not None:
                 yield library, f"{found[0]} (the newest release with {found[1]})"
@@ -117,11 +142,7 @@ def _uses_of(porting: Training, library: str) -> Iterator[tuple[str, list[str]]]
 
 def release_of(porting: Training, library: str) -> str | None:
     """The one release that the script or a file beside it pins, of a library whose history no pack tells."""
-    for _, pins in pins_for(porting, library):
-        exact = next((version for sign, version in pins if sign.startswith("==")), None)
-        if exact is not None:
-            return exact
-    return None
+    return next((exact for _, pins in pins_for(porting, library) if (exact := exact_of(pins)) is not None), None)
 
 
 def say_release(porting: Training) -> None:
@@ -169,8 +190,9 @@ def _say_passed_over(porting: Training, site: Site) -> None:
                 counted.add(asked.where)
             elif asked.where not in {*counted, *said} and (library == "trl" or asked.shown):
                 said.add(asked.where)
-                pins = ",".join(f"{sign}{version}" for sign, version in asked.pins)
-                message = f"{asked.where}{':' if asked.shown else ' installs'} {library}{pins}"
+                message = (
+                    f"{asked.where}{':' if asked.shown else ' installs'} {spelled(library, asked.pins)}{asked.beside}"
+                )
                 message = f"{message}, which goes against {asked.against}: not read."
                 fix = "Say --source-trl VERSION if it is meant."
                 porting.find(site.rule, "info", message, fix, site.line, site.column)
@@ -247,33 +269,60 @@ def date(porting: Training, library: str) -> Date | None:
     """The release of `library` that the script is for; None when neither it nor a file beside it tells."""
     releases = history().releases(library)
     used = evidence(porting, library)
-    floor = max((row.new for row in used if row.new), key=version_key, default=None)
+    floor = max((row.new for row in used if row.new and not row.loads), key=version_key, default=None)
     dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
-    for where, pins in pins_for(porting, library):
+    places = [*pins_for(porting, library)]
+    for place, (where, pins) in enumerate(places):
         fitting = [release for release in releases if all(fits(release, *pin) for pin in pins)]
         if len(fitting) > 1:
             fitting = [release for release in fitting if _runs_beside(porting, library, release)] or fitting
-        said = f"{where}: {library}{','.join(f'{sign}{version}' for sign, version in pins)}"
         if not any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in pins):
             continue  # a lower bound alone
         if not fitting:
-            exact = next((version for sign, version in pins if sign.startswith("==")), None)
+            exact = exact_of(pins)
             if exact is None:
                 continue
             if version_key(exact) >= version_key(releases[0]):
-                return Date(exact, said, pinned=True)
+                return Date(exact, f"{where}: {spelled(library, pins)}", pinned=True)
             if floor is None:  # its neighbour, of all that are known
-                return Date(releases[0], f"{said}, the first that is known", pinned=True)
+                why = f"{where}: {spelled(library, pins)}, the first that is known"
+                return Date(releases[0], why, pinned=True)
             continue
         if len(fitting) > 1 and dated:
             fitting = [release for release in fitting if _before(release, dated)] or fitting
-        return Date(fitting[-1], said, pinned=True)
+        if len(fitting) > 1:  # a lock file, or what a run has left, tells which of a range it was
+            for other, own in places[place + 1 :]:
+                if (exact := exact_of(own)) in fitting:
+                    return Date(str(exact), f"{other}: {spelled(library, own)}", pinned=True)
+        allowed = tuple(fitting) if len(fitting) > 1 and _ends_at_a_major(pins) else ()
+        return Date(fitting[-1], f"{where}: {spelled(library, pins)}", pinned=True, allowed=allowed)
     if not dated:
         return None
     row = min(dated, key=lambda row: version_key(row.gone or ""))
     older = [release for release in releases if _before(release, [row])]
     gone = short_version(row.gone or "")
     return Date(older[-1], f"the newest release with {row.text} ({library} {gone} has none)") if older else None
+
+
+def _ends_at_a_major(pins: Sequence[Pin]) -> bool:
+    """Whether a range goes up to the next major release: nobody has tried all that will be out until then."""
+    return not any(
+        sign in ("<", "<=", "~=", "==", "===") and version_key(version)[1:] != (0, 0) for sign, version in pins
+    )
+
+
+def _of_trls_day(transformers: Date | None, trl: Date | None, days: Mapping[str, str]) -> Date | None:
+    """Of a wide range of transformers what was out in the days of a TRL that is told by itself: both are installed on
+    one day."""
+    day = at_version(days, trl.version) if trl is not None else None
+    if transformers is None or trl is None or day is None or not transformers.allowed:
+        return transformers
+    until = version_key(day)[:2]
+    of_its_day = [release for release in transformers.allowed if version_key(release)[:2] <= until]
+    version = of_its_day[-1] if of_its_day else transformers.allowed[0]
+    if version == transformers.version:
+        return transformers
+    return replace(transformers, version=version, why=f"{transformers.why}, of the day of TRL {trl.version}")
 
 
 def _runs_beside(porting: Training, library: str, release: str) -> bool:

@@ -123,7 +123,8 @@ def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:
 def read_shown(row: Mapping[str, Any], manifest: Path, line: int) -> Shown:
     """A row of `[[shown]]`. InputError where its pattern is none, or names no library."""
     fix = "write by = \"Our library\" and pattern = 'Our library (?P<our_library>[\\d.]+)'"
-    if set(row) != {each.name for each in fields(Shown)}:
+    known = {each.name for each in fields(Shown)}
+    if not known - {"file"} <= set(row) <= known:
         raise InputError(f"has a shown of {', '.join(row)}", manifest, line, fix=fix)
     try:
         pattern = re.compile(str(row["pattern"]))
@@ -131,7 +132,7 @@ def read_shown(row: Mapping[str, Any], manifest: Path, line: int) -> Shown:
         raise InputError(f"has a pattern {row['pattern']!r}: {error}", manifest, line, fix=fix) from None
     if not pattern.groupindex:
         raise InputError(f"has a pattern {row['pattern']!r}, which names no library", manifest, line, fix=fix)
-    return Shown(str(row["by"]), pattern)
+    return Shown(str(row["by"]), pattern, str(row.get("file", "")))
 
 
 def release_by_use(

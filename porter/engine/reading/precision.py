@@ -152,6 +152,8 @@ def _prepare_when_run(porting: Training, held: Value, sites: list[Site]) -> None
         porting.fill({"model.weights": Value("expression", chosen, weights.origin if weights is not None else None)})
     elif under_autocast(porting):
         reason += ", and autocast multiplies it in bfloat16: it is kept so"
+    elif not _is_unmixed(porting):  # only the run knows its bf16 and fp16
+        reason += "; here it keeps the type that it is loaded in"
     for site in sites:
         porting.add_reason(f"{short_name(site)}.model", reason)
 

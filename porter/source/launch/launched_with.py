@@ -47,10 +47,11 @@ def given_by_launches(script: Path) -> Launched:
     them give one value."""
     folders = project_folders(script.resolve())
     texts = [(file.name, _read(file), folder) for file, folder in _shell_files(folders).items()]
+    named = re.compile(rf"{re.escape(script.name)}|-m +[\w.]*\b{re.escape(script.stem)}\b")
     for folder in folders:
         for file in next(files_in(folder, ("README*",))):
             lines = _read(file).replace("\\\n", " ").splitlines()
-            texts.append((file.name, "\n".join(line for line in lines if script.name in line), folder))
+            texts.append((file.name, "\n".join(line for line in lines if named.search(line)), folder))
     files: dict[str, None] = {}
     flags: dict[str, set[tuple[str, str]]] = {}
     for where, text, folder in texts:

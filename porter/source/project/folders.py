@@ -13,11 +13,12 @@ from ...files import is_file
 
 MOST = 5  # folders, the script's own and the root's among them
 OF_A_ROOT = (".gitignore", ".gitattributes", ".github", "LICENSE", "LICENSE.md", "LICENSE.txt")
+OF_A_PACKAGE = ("pyproject.toml", "setup.py", "setup.cfg")
 
 
 def project_folders(script: Path, *, above: int = 1) -> list[Path]:
     """The script's folder and those above it up to the one that holds `.git`; in a copy without it the one that holds
-    what lies at the root of a repository, and at least `above` of them.
+    what lies at the root of a repository, or of a package, and at least `above` of them.
     """
     folders = list(script.parents[:MOST])
     root = next((place for place, folder in enumerate(folders) if os.path.lexists(folder / ".git")), None)
@@ -25,7 +26,10 @@ def project_folders(script: Path, *, above: int = 1) -> list[Path]:
         home = Path.home()
         inner = [folder for folder in folders if folder not in (home, *home.parents)]
         copied = (
-            place for place, folder in enumerate(inner) if any(os.path.exists(folder / name) for name in OF_A_ROOT)
+            place
+            for names in (OF_A_ROOT, OF_A_PACKAGE)
+            for place, folder in enumerate(inner)
+            if any(os.path.exists(folder / name) for name in names)
         )
         root = max(above, next(copied, above))
     return folders[: root + 1]

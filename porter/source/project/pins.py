@@ -14,11 +14,14 @@ from ...files import is_file, read_file
 from ...releases.versions import Pin
 from .bounds import can_meet
 from .folders import files_in, project_folders
-from .printed import Shown, printed_by, shown_by
+from .launchers import containers_of, images_of
+from .printed import Shown, left_by, printed_by, shown_by
 
 FILES = (
     "requirement*.txt",
     "requirements/*.txt",
+    "*requirement*.txt",
+    "requirement*.lock",
     "pyproject.toml",
     "uv.lock",
     "poetry.lock",
@@ -32,6 +35,8 @@ FILES = (
     "env*.yaml",
     "conda*.yml",
     "conda*.yaml",
+    "*env*.yml",
+    "*env*.yaml",
     "*.sh",
     "scripts/*.sh",
     "Dockerfile*",
@@ -47,7 +52,6 @@ INSTALLS = re.compile(
 )
 NAMED = re.compile(r"\s(?:-r|--requirements?)[\s=]+[\"']?([\w./-]+\.txt)\b")
 INSTALL = re.compile(r"\bpip3?[ \t]+install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
-IMPORTED = re.compile(r"(?m)^[ \t]*(?:from[ \t]+\.*([A-Za-z][\w.]*)[ \t]+import|import[ \t]+([A-Za-z][\w.]*))")
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 LIBRARIES = ("trl", "transformers", "peft", "datasets", "accelerate", "unsloth")
 SCRIPT = "the script"
@@ -59,15 +63,18 @@ VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 
 @dataclass(frozen=True)
 class Asked:
-    """Where a release is asked for and how; `against` says what speaks against it ("" where it counts).
+    """Where a release is asked for and how; `against` says what speaks against it ("" where it counts), or against
+    what stands `beside` it.
 
-    `shown`: not asked for, but what the script has run on, as its outputs show.
+    `shown`: not asked for, but what the script has run on, as its outputs show; `left`: as files of its runs do.
     """
 
     where: str
     pins: list[Pin]
     against: str = ""
     shown: bool = False
+    left: bool = False
+    beside: str = ""
 
 
 def pins_of_project(
@@ -85,9 +92,11 @@ def asked_of_project(
     notebook: str = "",
     floors: Mapping[str, str] = MappingProxyType({}),
     shown: Sequence[Shown] = (),
+    runs: Sequence[tuple[str, str]] = (),
 ) -> Iterator[Asked]:
     """What asks for a version of `library`: the script, what installs into the image that it runs in, then the files
-    beside it and above that declare it, then their commands that install it, the last of a file first.
+    beside it and above that declare it, then what its runs have left that names it (`runs`, of `files_of_runs`), then
+    commands that install it, the last of a file first.
 
     `notebook` is the raw text of the one that `text` is from: its outputs say what its cells printed, what pip
     installed and what libraries print (`shown`). `floors` are the oldest releases that the script can run on: a command
@@ -97,7 +106,9 @@ def asked_of_project(
     if own:
         yield Asked(SCRIPT, own)
     yield from _in_outputs(notebook, library, shown) if notebook else ()
-    yield from _of_images(script, text, library)
+    for name, words in images_of(script, text if "modal" in text else ""):
+        if pins := _requirement(words, library, start="[\"']"):
+            yield Asked(name, pins)
     commands: list[tuple[str, str]] = []
     declared: list[tuple[str, str]] = []
     for file in _files(script, text):
@@ -111,6 +122,11 @@ def asked_of_project(
         declared.append(held)
         if found := _in_file(held[1], library):
             yield Asked(file.name, found)
+    for where, release in containers_of(script, library):
+        minor = release.count(".") < 2  # `4.44` is the newest of these
+        yield Asked(where, [("~=", f"{release}.0") if minor else ("==", release)])
+    for where, release in left_by(runs, library, shown):
+        yield Asked(where, [("==", release)], shown=True, left=True)
     bounds: dict[str, list[tuple[str, list[Pin]]]] = {}
     for where, text in commands:
         for command, found in _in_commands(text, library):
@@ -120,12 +136,17 @@ def asked_of_project(
                     least = [("what the script uses", [(">=", floors[other])])] if other in floors else []
                     bounds[other] = [*least, *((name, pins) for name, pins in ranges if pins)]
             against = (
-                f"{name} ({other}{','.join(f'{sign}{version}' for sign, version in bound)})"
+                f"{name} ({spelled(other, bound)})"
                 for other in {library: "", **floors}
                 for name, bound in bounds[other]
                 if not can_meet([*_in_command(command, other), *bound]) and can_meet(bound)
             )
             yield Asked(where, found, next(against, ""))
+
+
+def spelled(library: str, pins: Sequence[Pin]) -> str:
+    """What is asked for as pip has it: `trl>=0.8,<0.9`."""
+    return f"{library}{','.join(f'{sign}{version}' for sign, version in pins)}"
 
 
 def _in_outputs(notebook: str, library: str, shown: Sequence[Shown]) -> Iterator[Asked]:
@@ -136,26 +157,6 @@ def _in_outputs(notebook: str, library: str, shown: Sequence[Shown]) -> Iterator
         yield Asked(INSTALLED, [("==", installed)], shown=True)
     for where, release in shown_by(notebook, library, shown):
         yield Asked(where, [("==", release)], shown=True)
-
-
-def _of_images(script: Path, text: str, library: str) -> Iterator[Asked]:
-    """What the project's modules that the script imports install into the image that it runs in, as Modal's are made:
-    `image = Image.debian_slim().pip_install("transformers==4.35.0")`.
-    """
-    if "modal" not in text:
-        return
-    names = [next(filter(None, groups)) for groups in IMPORTED.findall(text)]
-    places = [
-        folder.joinpath(*name.split(".")).with_suffix(".py") for name in names for folder in project_folders(script)
-    ]
-    for file in dict.fromkeys(place for place in places if is_file(place)):
-        try:
-            held = re.sub(r"#[^\n]*", "", _text(file))
-        except (OSError, InputError):
-            continue
-        for words in re.findall(r"\bpip_install\(([^()]*)\)", held):
-            if pins := _requirement(words, library, start="[\"']"):
-                yield Asked(file.name, pins)
 
 
 def packages_of_project(script: Path) -> dict[str, str]:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import lru_cache
 
 RELEASE = r"(\d+(?:\.\d+)+)[\w.+]*"
@@ -19,11 +20,12 @@ TEXT = r"""(?P<quote>["'])(?P<before>(?:(?!(?P=quote))[^{}\\\n])*)"""
 class Shown:
     """What a library (`by`) prints of releases: each group of `pattern` is named after the library whose release it is.
 
-    It stands in a notebook's outputs.
+    It stands in a notebook's outputs; with `file` in the files of that name which its runs leave.
     """
 
     by: str
     pattern: re.Pattern[str]
+    file: str = ""
 
     @property
     def where(self) -> str:
@@ -40,9 +42,18 @@ class Shown:
 def shown_by(raw: str, library: str, shown: Sequence[Shown]) -> Iterator[tuple[str, str]]:
     """Who printed a release of `library` into a notebook's outputs, and which: `what Unsloth printed`, 2024.12.12."""
     for each in shown:
-        if library in each.pattern.groupindex and each.by in raw:
+        if not each.file and library in each.pattern.groupindex and each.by in raw:
             if (release := each.release(_outputs(raw), library)) is not None:
                 yield each.where, release
+
+
+def left_by(runs: Sequence[tuple[str, str]], library: str, shown: Sequence[Shown]) -> Iterator[tuple[str, str]]:
+    """The files that runs have left, each where it lies and what it holds, that name a release of `library`."""
+    for where, held in runs:
+        rows = (each for each in shown if each.file and fnmatch(where, f"*{each.file}"))
+        release = next((found for each in rows if (found := each.release(held, library)) is not None), None)
+        if release is not None:
+            yield where, release
 
 
 @lru_cache(maxsize=4)

@@ -10,9 +10,9 @@ from tunix.sft.peft_trainer import TrainingConfig
 from porter import runtime as rt
 
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-model = rt.load_model("meta-llama/Llama-3.2-1B", mesh, dtype=jnp.bfloat16)
+model = rt.load_model("meta-llama/Meta-Llama-3-8B", mesh, dtype=jnp.bfloat16)
 model_ref = nnx.clone(model)
-tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-3.2-1B")
+tokenizer = AutoTokenizer.from_pretrained("meta-llama/Meta-Llama-3-8B")
 
 batches = rt.PreferenceBatches(
     load_dataset("json", data_files="pairs.jsonl", split="train"),

@@ -1,0 +1,161 @@
+"""What a run of a script has left in its project that names releases: model cards, configs of adapters, caches.
+
+`outputs/dpo/README.md` with "- TRL: 0.25.1" is the card that TRL's trainer has written: the run had that release.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from fnmatch import fnmatch
+from itertools import chain, islice
+from pathlib import Path
+
+from ...errors import InputError
+from ...files import is_file, read_file
+from .folders import OF_A_ROOT, project_folders
+
+MOST_FOLDERS = 400  # that are looked through
+DEEPEST = 4  # folders below one another
+MOST_FILES = 12
+LONGEST = 200  # characters of a folder's name in the script
+MAX_BYTES = 500_000
+LITERAL = re.compile(r"[\"'](\.{0,2}[\w./-]*\w[\w./-]*)[\"']|(?m:^[ \t]*\w+: +([\w./-]+)[ \t]*$)")  # and a YAML file's
+LOADED = re.compile(r"\bfrom_pretrained\(\s*(?:\w+\s*=\s*)?[\"']([^\"'\n]+)[\"']")
+BASE = re.compile(
+    r"\bbase_model(?:_name_or_path)?[\"']?:[ \t]*[\"']?([\w./-]+)|\[([\w./-]+)\]\(https://huggingface\.co/\2\)"
+)
+OF_A_PROJECT = (*OF_A_ROOT, ".git", "README.md", "requirements.txt", "pyproject.toml", "setup.py")
+OF_NO_RUN = frozenset({"node_modules", "site-packages", "venv", "env", "__pycache__"})
+
+
+def files_of_runs(
+    script: Path, text: str, patterns: Collection[str], settings: Collection[str] = (), models: Collection[str] = ()
+) -> Iterator[tuple[str, str]]:
+    """The files of the runs of `script`, whose code is `text`, that match one of `patterns`: each with where it lies in
+    the project and what it holds. `settings` are names of files that commands give the script, which say where it
+    saves to as its text does.
+
+    First those in a folder that the script names, as it names the one that it saves to; then those of a model that is
+    made of one which the script names, or of `models`. A pattern with a folder in it, `cache/*.py`, is for one beside
+    the script or above it.
+    """
+    folders = project_folders(script.resolve())
+    given = (folder / name for name in settings for folder in folders)
+    text = "\n".join((text, *(_text(file) or "" for file in dict.fromkeys(given) if is_file(file))))
+    words = " ".join((text, *models)).lower()
+    sure = dict.fromkeys((*_saved(folders, text, patterns), *_beside(folders, patterns)))
+    above = (file for folder in folders for file in _in(folder, patterns))
+    below = (file for folder in folders if _is_projects(folder) for file in _below(folder, patterns))
+    others = chain(_named(folders, text, patterns), above, _below(folders[0], patterns), below)
+    rest = islice((file for file in dict.fromkeys(others) if file not in sure), MOST_FILES)
+    found = 0
+    for file in dict.fromkeys((*sure, *rest)):
+        held = _text(file) if found < MOST_FILES else None
+        base = BASE.search(held) if held is not None else None
+        if held is not None and (file in sure or (base is not None and _model(base[base.lastindex or 0]) in words)):
+            found += 1
+            yield _shown(file, folders), held
+
+
+def _saved(folders: Sequence[Path], text: str, patterns: Collection[str]) -> Iterator[Path]:
+    """Files in the folders that a script names, and of their checkpoints."""
+    for place in _places(folders, text):
+        yield from _in(place, patterns)
+        for below in _folders_in(place):
+            if below.name.startswith("checkpoint-"):
+                yield from _in(below, patterns)
+
+
+def _named(folders: Sequence[Path], text: str, patterns: Collection[str]) -> Iterator[Path]:
+    """Files in the folders of those that a script names."""
+    for place in _places(folders, text):
+        for below in _folders_in(place):
+            yield from _in(below, patterns)
+
+
+def _places(folders: Sequence[Path], text: str) -> Iterator[Path]:
+    """The folders of the project that literals of a text name; not those of models that it loads."""
+    loaded = set(LOADED.findall(text))
+    found = dict.fromkeys(quoted or plain for quoted, plain in LITERAL.findall(text))
+    names = [name for name in found if name not in loaded and len(name) <= LONGEST]
+    for name in names:
+        places = (Path(os.path.realpath(folder / name)) for folder in folders)
+        yield from (
+            place
+            for place in places
+            if place not in folders and place.is_relative_to(folders[-1]) and os.path.isdir(place)
+        )
+
+
+def _beside(folders: Sequence[Path], patterns: Collection[str]) -> Iterator[Path]:
+    for folder in folders:
+        for pattern in patterns:
+            below, _, last = pattern.rpartition("/")
+            if below:
+                yield from _in(folder / below, [last])
+
+
+def _is_projects(folder: Path) -> bool:
+    """Whether a folder holds what lies at the top of a project: all that is below it is of that project."""
+    return any(os.path.lexists(folder / name) for name in OF_A_PROJECT)
+
+
+def _below(folder: Path, patterns: Collection[str]) -> Iterator[Path]:
+    """Files below the script's folder, the nearest first."""
+    level, looked = [folder], 0
+    for _ in range(DEEPEST):
+        level = [below for each in level for below in _folders_in(each)]
+        for each in level:
+            looked += 1
+            if looked > MOST_FOLDERS:
+                return
+            yield from _in(each, patterns)
+
+
+def _in(folder: Path, patterns: Collection[str]) -> Iterator[Path]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        if any(fnmatch(name, pattern) for pattern in patterns) and is_file(folder / name):
+            yield folder / name
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """The folders in a folder, of checkpoints the last first; no links."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    kept = [name for name in names if not name.startswith(".") and name not in OF_NO_RUN]
+    return [folder / name for name in sorted(kept, key=_order)][:MOST_FOLDERS]
+
+
+def _order(name: str) -> tuple[str, int]:
+    step = re.fullmatch(r"(checkpoint-)(\d+)", name)
+    return (step[1], -int(step[2])) if step else (name, 0)
+
+
+def _model(name: str) -> str:
+    """A model's name without its maker and without what is said of its quantisation: of
+    `maker/Qwen3-8B-maker-bnb-4bit` `qwen3-8b`."""
+    maker, _, own = name.rstrip("/").lower().rpartition("/")
+    return own.removesuffix("-bnb-4bit").removesuffix(f"-{maker}")
+
+
+def _shown(file: Path, folders: Sequence[Path]) -> str:
+    """Where a file lies in the project, from its topmost folder on."""
+    holds = [folder for folder in folders if file.is_relative_to(folder)]
+    root = next((folder for folder in holds[::-1] if _is_projects(folder)), holds[0] if holds else file.parent)
+    return file.relative_to(root).as_posix()
+
+
+def _text(file: Path) -> str | None:
+    try:
+        return read_file(file, MAX_BYTES).decode("utf-8", "replace")
+    except (OSError, InputError):
+        return None

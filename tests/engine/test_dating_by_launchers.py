@@ -1,0 +1,111 @@
+"""What a project's launchers install, and the files that ask for releases, date a script; and values that ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.front.port_file import port_file
+
+from .porting import port
+from .test_dating import SCRIPT
+
+MODAL = """import modal
+
+image = modal.Image.debian_slim().pip_install("torch", "trl>=0.9.0,<0.11.0", "transformers>=4.40,<4.45")
+
+@app.function(image=image)
+def run():
+    subprocess.run(["python", "{}"])
+"""
+SAGEMAKER = """from sagemaker.huggingface import HuggingFace
+
+HuggingFace(entry_point="{}", source_dir=".", transformers_version="{}", pytorch_version="2.5").fit()
+"""
+
+
+def versions(folder: Path, files: dict[str, str]) -> dict[str, str]:
+    for name, held in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(held)
+    path = folder / "src" / "train.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(SCRIPT.replace("Qwen3-0.6B", "Qwen2-0.5B"))
+    return dict(port_file(path).recipe.versions)
+
+
+@pytest.mark.parametrize(
+    ("files", "trl", "transformers"),
+    [
+        ({"src/launch.py": MODAL.format("train.py")}, "0.10.1 (launch.py", "4.44.2 (launch.py"),
+        ({"launch.py": MODAL.format("src/train.py")}, "0.10.1 (launch.py", "4.44.2 (launch.py"),
+        ({"src/launch.py": MODAL.format("evaluate.py")}, "1.16.0", "5.12.1"),
+        ({"launch.py": SAGEMAKER.format("train.py", "4.49")}, "0.15.2", "4.49.0 (launch.py"),
+        ({"launch.py": SAGEMAKER.format("train.py", "4.46.1")}, "0.12.2", "4.46.1 (launch.py"),
+        ({"launch.py": SAGEMAKER.format("other_train.py", "4.49")}, "1.16.0", "5.12.1"),
+        # what is installed into the container stands over what is in it
+        (
+            {"launch.py": SAGEMAKER.format("train.py", "4.49"), "requirements.txt": "transformers==4.56.2\n"},
+            "0.23.1",
+            "4.56.2 (requirements.txt",
+        ),
+    ],
+)
+def test_what_a_launcher_installs_dates_the_script(
+    tmp_path: Path, files: dict[str, str], trl: str, transformers: str
+) -> None:
+    found = versions(tmp_path, files)
+    assert found["trl"].startswith(trl) and found["transformers"].startswith(transformers)
+
+
+@pytest.mark.parametrize(
+    ("file", "held"),
+    [
+        ("unsloth_env.yaml", "dependencies:\n  - pip:\n    - trl==0.13.0\n"),
+        ("finetune_requirements.txt", "trl==0.13.0\n"),
+        ("requirements.train.lock", "trl==0.13.0\n    # via -r requirements.txt\n"),
+    ],
+)
+def test_files_of_other_names_ask_for_releases(tmp_path: Path, file: str, held: str) -> None:
+    assert versions(tmp_path, {file: held})["trl"] == f"0.13.0 ({file}: trl==0.13.0)"
+
+
+ARGUMENTS = """from datasets import load_dataset
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2-0.5B")
+{more}
+rows = load_dataset("x", split="train")
+trainer = Trainer(model, TrainingArguments("out"{given}), train_dataset=rows)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "version"),
+    [
+        (", report_to=None", "0.27.2 (the newest release with TrainingArguments(report_to=None) (transformers 5.0"),
+        (', report_to="none"', "1.16.0"),
+        ("", "1.16.0"),
+    ],
+)
+def test_a_value_that_releases_end_at_is_of_before_them(given: str, version: str) -> None:
+    assert port(ARGUMENTS.format(given=given, more="")).recipe.versions["trl"].startswith(version)
+
+
+@pytest.mark.parametrize(
+    ("more", "version"),
+    [
+        (
+            'if not hasattr(model, "warnings_issued"):\n    model.warnings_issued = {}',
+            "5.1.0 (the first release with a",
+        ),
+        ('if not hasattr(model, "own_notes"):\n    model.own_notes = {}', "4.57 (of the day of TRL 0.25.1)"),
+        ('if hasattr(model, "warnings_issued"):\n    model.warnings_issued = {}', "4.57 (of the day of TRL 0.25.1)"),
+    ],
+)
+def test_what_a_script_gives_back_to_its_model_is_of_after_it_went(more: str, version: str) -> None:
+    """TRL 0.25 reads what transformers 5.1 has no more."""
+    found = port(f"# trl==0.25.1\n{ARGUMENTS.format(given='', more=more)}")
+    assert found.recipe.versions["transformers"].startswith(version)
