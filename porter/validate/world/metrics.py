@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -98,8 +99,8 @@ def _loading(original: Callable[..., Any], make: Callable[[str, str | None], Met
     def load(path: str, config_name: str | None = None, *args: Any, **kwargs: Any) -> Any:
         try:
             return original(path, config_name, *args, **kwargs)
-        except OSError:  # what offline and a repository that isn't there raise
-            if str(path).endswith(".py"):  # the script's own
+        except (OSError, AttributeError):  # offline, or of another day than huggingface_hub: 0.4.3 asks it for HfFolder
+            if str(path).endswith(".py") or os.path.exists(path):  # the script's own
                 raise
             return make(str(path).rpartition("/")[2], config_name)
 
