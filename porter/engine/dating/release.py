@@ -188,7 +188,7 @@ def _say_passed_over(porting: Training, site: Site) -> None:
         for asked in asked_for(porting, library):
             if not asked.against:
                 counted.add(asked.where)
-            elif asked.where not in {*counted, *said} and (library == "trl" or asked.shown):
+            elif asked.where not in {*counted, *said} and (library in SOURCES or asked.shown):
                 said.add(asked.where)
                 message = (
                     f"{asked.where}{':' if asked.shown else ' installs'} {spelled(library, asked.pins)}{asked.beside}"

@@ -99,10 +99,13 @@ class _Finder:
         self.choices: dict[str, list[str]] = {}  # of arguments that were asked for and have no default
         self.chosen: dict[str, str] = {}
         self.helps: dict[str, str] = {}  # of such arguments, by their flags
+        # Of parameters by name, module and depth: functions that hand a value on to one another are asked in turn.
+        self.handed: dict[tuple[str, str, int], tuple[str, str] | None] = {}
 
     def of_choices(self, node: ast.expr) -> list[tuple[str, str]]:
         """What `node` holds; where that hangs on one argument without a default, for each of its choices."""
         self.choices.clear()
+        self.handed.clear()
         found = self.of(node)
         if found is not None or len(self.choices) != 1:
             return [found] if found is not None else []
@@ -110,6 +113,7 @@ class _Finder:
         chosen = []
         for choice in choices:
             self.chosen = {name: choice}
+            self.handed.clear()
             chosen.append(self.of(node))
         self.chosen = {}
         return [each for each in chosen if each is not None]
@@ -227,6 +231,12 @@ class _Finder:
         """What all calls give a parameter, else its default, be it that of an option of the command line."""
         if depth > DEEPEST:
             return None
+        asked = name, place, depth
+        if asked not in self.handed:
+            self.handed[asked] = self._of_parameter(name, place, depth)
+        return self.handed[asked]
+
+    def _of_parameter(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
         tree = self.trees[place]
         known = [each for each in (self.of(value, place, depth + 1) for value in given_to(tree, name)) if each]
         certain = self.may_be_chosen or all(where == self.shown[place] for _, where in known)

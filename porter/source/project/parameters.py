@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
+
+from .trees import nodes_of
 
 MOST_CALLS = 8  # of a function, that are followed to what they give
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -14,6 +17,7 @@ def defaults_of(tree: ast.Module, name: str) -> list[ast.expr]:
     return [default for parameter, default in _parameters(tree) if parameter == name]
 
 
+@lru_cache(256)
 def given_to(tree: ast.Module, name: str) -> list[ast.expr]:
     """What the calls of a module give the parameter `name` of its functions, methods and classes; its default where a
     call leaves it out.
@@ -22,7 +26,7 @@ def given_to(tree: ast.Module, name: str) -> list[ast.expr]:
     """
     holders = dict(_holders(tree, name))
     found: list[ast.expr] = []
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         called = _called(node)
         if not isinstance(node, ast.Call) or called not in holders:
             continue
@@ -47,8 +51,8 @@ def _called(node: ast.AST) -> str:
 
 def _holders(tree: ast.Module, name: str) -> Iterator[tuple[str, tuple[int, ast.expr | None]]]:
     """How calls name the functions with that parameter: its place in them, and its default."""
-    methods = {id(inner): node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for inner in node.body}
-    for node in ast.walk(tree):
+    methods = {id(inner): node for node in nodes_of(tree) if isinstance(node, ast.ClassDef) for inner in node.body}
+    for node in nodes_of(tree):
         if not isinstance(node, Function):
             continue
         names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
@@ -65,7 +69,7 @@ def _holders(tree: ast.Module, name: str) -> Iterator[tuple[str, tuple[int, ast.
 
 
 def _parameters(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, Function):
             yield from _of_function(node)
 
