@@ -66,7 +66,9 @@ def _grows(module: Module, value: cst.BaseExpression | None) -> Iterator[bool]:
     """For each use of a variable, whether it may put something in: `rows.append(...)`, `row["text"] = ...`."""
     held = module.meaning(value) if isinstance(value, cst.Name) else None
     for use in module.references(value.value, held[0]) if held is not None and isinstance(value, cst.Name) else ():
-        yield isinstance(module.parents[use], cst.Attribute | cst.Subscript)
+        holder = module.parents[use]
+        reads = isinstance(holder, cst.Subscript) and isinstance(module.parents[holder], cst.Arg)  # print(rows[0])
+        yield isinstance(holder, cst.Attribute | cst.Subscript) and not reads
 
 
 def _makes(module: Module, value: cst.BaseExpression) -> bool:

@@ -206,6 +206,7 @@ AS_CHAT = "def as_chat(text):\n    return {'conversations': [{'role': 'user', 'c
     [
         ("[as_chat(each) for each in 'ab']", True),
         ("[as_chat('a'), as_chat('b')]", True),
+        ("[as_chat(each) for each in 'ab']\nprint(lines[0])", True),
         ("[{**as_chat(each), 'text': each} for each in 'ab']", False),
         ("[]\nlines.append(as_chat('a'))", False),
         ("[{'conversations': []}]\nlines[0]['text'] = 'a'", False),
