@@ -91,16 +91,24 @@ class SFTTrainer:
             row["text"]
 
 
+class ConstantLengthDataset:
+    def __init__(self, rows: Any) -> None:
+        self.dataset = rows
+        for row in self.dataset:
+            row["text"]
+
+
+@pytest.mark.parametrize("takes", [SFTTrainer, ConstantLengthDataset])
 @pytest.mark.parametrize("split", [None, "train"])
 def test_a_trainer_that_is_given_all_splits_is_the_scripts_own_end(
-    split: str | None, monkeypatch: pytest.MonkeyPatch
+    split: str | None, takes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from datasets import Dataset, DatasetDict
 
     rows = DatasetDict(train=Dataset.from_list([{"q": 1}]))
     monkeypatch.setattr(repair, "of_user", lambda file: False)
     with pytest.raises((TypeError, KeyError)) as failed:
-        SFTTrainer(rows if split is None else rows[split])
+        takes(rows if split is None else rows[split])
     said = repair.given_all_splits(failed.value)
     assert (said != "") is (split is None)
     if said:

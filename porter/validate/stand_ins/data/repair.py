@@ -80,9 +80,12 @@ def given_all_splits(error: BaseException) -> str:
     """
     for frame, _ in traceback.walk_tb(error.__traceback__):
         names = frame.f_locals
-        trainer, given = type(names.get("self")).__name__, type(names.get("train_dataset")).__name__
-        if trainer.endswith("Trainer") and given == "DatasetDict" and not of_user(frame.f_code.co_filename):
-            return f"{trainer} was given a DatasetDict, and not one of its splits\n"
+        owner = type(names.get("self")).__name__
+        held = [names.get("train_dataset"), getattr(names.get("self"), "dataset", None)]  # which packing iterates over
+        if not owner.endswith(("Trainer", "LengthDataset")) or of_user(frame.f_code.co_filename):
+            continue
+        if any(type(given).__name__ == "DatasetDict" for given in held):
+            return f"{owner} was given a DatasetDict, and not one of its splits\n"
     return ""
 
 
