@@ -26,7 +26,7 @@ args = SFTConfig(
     weight_decay=0.1,
     bf16=True,{more}
 )
-trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows)
+trainer = SFTTrainer("Qwen/Qwen2.5-0.5B", args=args, train_dataset=rows)
 trainer.train()
 """
 ZERO: dict[str, Any] = {

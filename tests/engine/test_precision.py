@@ -45,7 +45,7 @@ def loaded(port: Port) -> str:
 
 
 def asked(dtype: str, before: str = "") -> str:
-    return f'{before}model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", torch_dtype={dtype})\n'
+    return f'{before}model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", torch_dtype={dtype})\n'
 
 
 PARSED = "model_args, = HfArgumentParser(ModelConfig).parse_args_into_dataclasses()\n"
@@ -120,11 +120,11 @@ def test_none_is_float32_before_transformers_5(tmp_path: Path, lines: str, older
 def test_a_models_name_is_loaded_as_its_releases_did(
     tmp_path: Path, trainer: str, pins: str, more: str, given: str
 ) -> None:
-    assert loaded(ported(tmp_path, 'model = "Qwen/Qwen3-0.6B"\n', pins, trainer, more)) == given
+    assert loaded(ported(tmp_path, 'model = "Qwen/Qwen2.5-0.5B"\n', pins, trainer, more)) == given
 
 
 def test_the_config_object_is_told_another_transformers(tmp_path: Path) -> None:
-    lines = 'model = "Qwen/Qwen3-0.6B"\nargs, = HfArgumentParser({config}Config).parse_args_into_dataclasses()\n'
+    lines = 'model = "Qwen/Qwen2.5-0.5B"\nargs, = HfArgumentParser({config}Config).parse_args_into_dataclasses()\n'
     script = 'args={config}Config(output_dir="out"{more})', "args=args"
     for pins, said in ((OLDER, "(args))"), ("trl==1.0.0\ntransformers==4.57.1\n", '(args, transformers="4.57.1"))')):
         (tmp_path / "requirements.txt").write_text(pins)
@@ -135,7 +135,7 @@ def test_the_config_object_is_told_another_transformers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("pins", "said"), [(NEWER, 1), ("trl==0.26.2\ntransformers==5.0.0\n", 0)])
 def test_a_torch_dtype_that_trl_overrules_is_told(tmp_path: Path, pins: str, said: int) -> None:
-    port = ported(tmp_path, 'model = "Qwen/Qwen3-0.6B"\n', pins, more=f", model_init_kwargs={HALF}")
+    port = ported(tmp_path, 'model = "Qwen/Qwen2.5-0.5B"\n', pins, more=f", model_init_kwargs={HALF}")
     found = [finding for finding in port.findings if "torch_dtype='bfloat16' has no effect" in finding.message]
     assert [finding.severity for finding in found] == ["warning"] * said
     assert [row for row in port.fields if "torch_dtype loses" in row.reason] == [
@@ -144,7 +144,7 @@ def test_a_torch_dtype_that_trl_overrules_is_told(tmp_path: Path, pins: str, sai
 
 
 def test_a_config_object_of_before_the_other_transformers_is_told_it(tmp_path: Path) -> None:
-    lines = 'model = "Qwen/Qwen3-0.6B"\nargs, = HfArgumentParser(SFTConfig).parse_args_into_dataclasses()\n'
+    lines = 'model = "Qwen/Qwen2.5-0.5B"\nargs, = HfArgumentParser(SFTConfig).parse_args_into_dataclasses()\n'
     (tmp_path / "requirements.txt").write_text("trl==0.26.2\ntransformers==5.0.0\n")
     text = (HEAD + lines + TAIL).replace('args={config}Config(output_dir="out"{more})', "args=args")
     found = port_module(parse_module(text.replace("{config}", "SFT").encode(), str(tmp_path / "train.py")), Options())
@@ -167,10 +167,10 @@ def test_what_is_quantised_when_it_runs_is_float32_where_it_is_not(
     lines += "args = parser.parse_args()\nfrom peft import LoraConfig, get_peft_model\n"
     lines += "from transformers import BitsAndBytesConfig\n"
     lines += "config = BitsAndBytesConfig(load_in_4bit=True) if args.four else None\n"
-    lines += f'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", {keywords})\n'
+    lines += f'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", {keywords})\n'
     lines += 'model = get_peft_model(model, LoraConfig(target_modules=["q_proj"]))\n'
     found = ported(tmp_path, lines, "trl==0.15.2\ntransformers==4.48.3\n", more=more)
-    assert f'"Qwen/Qwen3-0.6B", mesh{expected}' in " ".join(found.after.split())
+    assert f'"Qwen/Qwen2.5-0.5B", mesh{expected}' in " ".join(found.after.split())
 
 
 @pytest.mark.parametrize(("precision", "given"), [("fp16=True", ", dtype=jnp.bfloat16"), ("bf16=False", "")])

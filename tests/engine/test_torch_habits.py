@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 import torch
 """
-LOAD = """model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")
+LOAD = """model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf", dtype="bfloat16")
 """
 WRAP = """model = get_peft_model(model, LoraConfig(r=8, target_modules="all-linear"))
 """
@@ -27,7 +27,7 @@ def test_what_accelerate_prepares_stays_what_it_is() -> None:
 model = accelerator.prepare_model(model)
 model, tokenizer = accelerator.prepare(model, tokenizer)
 """
-    tokenizer = "tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n"
+    tokenizer = "tokenizer = AutoTokenizer.from_pretrained('meta-llama/Llama-2-7b-hf')\n"
     again = "trainer = accelerator.prepare(trainer)\n"
     check_becomes(
         HEAD + tokenizer + LOAD + WRAP + prepared + TRAIN + again + LAST, gone=("accelerator", "model = model")
@@ -38,7 +38,7 @@ model, tokenizer = accelerator.prepare(model, tokenizer)
 
 
 def test_a_name_that_holds_the_models_id_first() -> None:
-    named = """model = "Qwen/Qwen3-0.6B"
+    named = """model = "meta-llama/Llama-2-7b-hf"
 tokenizer = AutoTokenizer.from_pretrained(model, use_fast=True)
 model = AutoModelForCausalLM.from_pretrained(model, dtype="bfloat16")
 """
@@ -51,7 +51,7 @@ def test_peft_models_that_trl_warned_of() -> None:
 
 
 def test_a_tokenizer_that_is_only_kept_on_the_model_goes() -> None:
-    kept = "tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\nmodel.tokenizer = tokenizer\n"
+    kept = "tokenizer = AutoTokenizer.from_pretrained('meta-llama/Llama-2-7b-hf')\nmodel.tokenizer = tokenizer\n"
     check_becomes(HEAD + LOAD + WRAP + kept + TRAIN + LAST, gone=("model.tokenizer",))
     read = port(HEAD + LOAD + WRAP + kept + TRAIN + LAST + "print(model.tokenizer.vocab_size)\n")
     assert read.status == "partial" and "model.tokenizer" in str(read.findings)
@@ -158,7 +158,7 @@ def length(completions, **kwargs):
 rewards = length
 if not isinstance(rewards, list):
     rewards = [rewards]
-trainer = GRPOTrainer("Qwen/Qwen3-0.6B", reward_funcs=rewards, args=GRPOConfig("out"),
+trainer = GRPOTrainer("meta-llama/Llama-2-7b-hf", reward_funcs=rewards, args=GRPOConfig("out"),
     train_dataset=load_dataset("some/rows", split="train"))
 trainer.train()
 """
@@ -197,7 +197,7 @@ def test_a_port_that_still_imports_trl_is_left_to_a_person() -> None:
     lines = "import inspect\nfrom datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer\n"
     lines += "known = inspect.signature(SFTTrainer.__init__).parameters\nprint(list(known))\n"
     lines += (
-        'trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out"), train_dataset=load_dataset("x")["train"])\n'
+        'trainer = SFTTrainer("meta-llama/Llama-2-7b-hf", args=SFTConfig("out"), train_dataset=load_dataset("x")["train"])\n'
     )
     ported = port(lines + "trainer.train()\n")
     assert ported.status == "partial" and "# TODO(tpu-port TP001): trl is still used here" in ported.after

@@ -15,7 +15,7 @@ PARSED = """from transformers import HfArgumentParser, TrainingArguments
 from trl import DPOTrainer, ModelConfig
 
 args, config = HfArgumentParser((TrainingArguments, ModelConfig)).parse_args_into_dataclasses()
-trainer = DPOTrainer("Qwen/Qwen3-0.6B", args=args, beta=0.1, train_dataset=rows, tokenizer=tokenizer)
+trainer = DPOTrainer("Qwen/Qwen2.5-0.5B", args=args, beta=0.1, train_dataset=rows, tokenizer=tokenizer)
 trainer.train()
 """
 MADE = "from transformers import TrainingArguments\nimport trl\ntrl.DPOTrainer(model, args=TrainingArguments('out'))\n"

@@ -12,7 +12,7 @@ from trl.experimental.gkd import GKDConfig, GKDTrainer
 
 {before}
 trainer = GKDTrainer(
-    "Qwen/Qwen3-0.6B",{teacher}
+    "Qwen/Qwen2.5-0.5B",{teacher}
     args=GKDConfig(output_dir="out", {arguments}),
     train_dataset=load_dataset("trl-lib/chatbot_arena_completions", split="train"),
 )

@@ -16,7 +16,7 @@ import json
 from transformers import Trainer, TrainingArguments, AutoModelForCausalLM
 
 config = json.load(open("config.json"))
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")
 args = TrainingArguments("out", report_to="none", {given})
 trainer = Trainer(model, args, train_dataset=rows, eval_dataset=held)
 trainer.train()

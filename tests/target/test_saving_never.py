@@ -12,7 +12,7 @@ SCRIPT = """
 {pin}
 from transformers import Trainer, TrainingArguments, AutoModelForCausalLM
 
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")
 trainer = Trainer(model, TrainingArguments("out", report_to="none", save_steps=0), train_dataset=rows)
 trainer.train()
 """

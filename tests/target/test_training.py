@@ -17,7 +17,7 @@ from trl import SFTConfig, SFTTrainer
 args = SFTConfig(output_dir="out"{config})
 {between}
 rows = load_dataset("some/rows", split="train")
-trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows)
+trainer = SFTTrainer("Qwen/Qwen2.5-0.5B", args=args, train_dataset=rows)
 trainer.train()
 """
 OLDER = "trl==0.12.2\ntransformers==4.46.3\n"
