@@ -19,8 +19,10 @@ def said(folder: Path, pins: str, text: str) -> list[str]:
 
 PEFT = sft_script(imports="import torch\nfrom peft import LoraConfig", trainer=", peft_config=LoraConfig(r=4)")
 HALF = PEFT.replace('dtype="bfloat16"', "torch_dtype=torch.bfloat16").replace("SFTConfig", "TrainingArguments")
-OLD = HALF.replace("processing_class", "tokenizer").replace(
-    "from trl import TrainingArguments, ", "from transformers import TrainingArguments\nfrom trl import "
+OLD = (
+    HALF.replace("processing_class", "tokenizer")
+    .replace("Qwen/Qwen3-0.6B", "Qwen/Qwen2.5-0.5B")
+    .replace("from trl import TrainingArguments, ", "from transformers import TrainingArguments\nfrom trl import ")
 )
 
 

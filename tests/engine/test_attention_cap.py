@@ -16,5 +16,6 @@ from .porting import port, sft_script
     ],
 )
 def test_a_cap_that_the_source_has_not_is_named(model: str, load: str, release: str, said: bool) -> None:
-    found = port(sft_script(load=load).replace("Qwen/Qwen3-0.6B", model), source_trl=release)
+    text = sft_script(load=load).replace("Qwen/Qwen3-0.6B", model).replace("dtype=", "torch_dtype=")
+    found = port(text, source_trl=release)
     assert any("caps attention scores" in finding.message for finding in found.findings) is said

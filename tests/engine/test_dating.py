@@ -239,6 +239,7 @@ def test_what_stands_in_a_try_dates_nothing(tmp_path: Path) -> None:
         "Successfully installed accelerate-0.30.1 transformers-4.41.1 trl-0.9.4 tyro-0.8.4\\n",
         "  Downloading trl-0.9.4-py3-none-any.whl (245 kB)\\n",
         "Requirement already satisfied: trl in /usr/lib/python3/dist-packages (from -r needs.txt) (0.9.4)\\n",
+        "Successfully installed trl-0.9.4\\nSuccessfully installed sentence-trl-3.0.1\\n",
         "Requirement already satisfied: trl in /lib (0.9.4)\\nRequirement already satisfied: mkl in /lib (2024.2.0)\\n",
     ],
 )

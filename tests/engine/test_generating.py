@@ -462,7 +462,8 @@ def test_what_generates_as_the_release_of_the_script_did(release: str, pipe: str
     lines = [IDS, "pipe = pipeline('text-generation', model=model, tokenizer=tokenizer)", "print(pipe('a'))"]
     lines += ["from transformers import GenerationConfig", "config = GenerationConfig(max_new_tokens=4)"]
     lines += ["print(model.generate(**ids, generation_config=config))", "print(model.generate(**ids, top_k=3))"]
-    after = port(script(*lines), source_trl=release).after
+    older = script(*lines).replace("dtype=", "torch_dtype=").replace("Qwen/Qwen3-0.6B", "Qwen/Qwen2.5-0.5B")
+    after = port(older, source_trl=release).after
 
     made = next(line for line in after.splitlines() if line.startswith("pipe ="))
     assert made.startswith(f"pipe = rt.TextGenerationPipeline(model, tokenizer{pipe}")

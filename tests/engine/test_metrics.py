@@ -132,7 +132,9 @@ def test_the_best_is_chosen_among_the_evaluations_that_counted(trl: str, setting
         sft_script(
             config=f", load_best_model_at_end=True, {settings}",
             trainer=', eval_dataset=load_dataset("some/rows", split="test")',
-        ),
+        )
+        .replace("dtype=", "torch_dtype=")
+        .replace("Qwen/Qwen3-0.6B", "Qwen/Qwen2.5-0.5B"),
         policy,
         source_trl=trl,
     )

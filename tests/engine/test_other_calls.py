@@ -102,10 +102,11 @@ def test_what_the_port_does_by_another_name_is_there() -> None:
 @pytest.mark.parametrize(("pinned", "more"), [("4.45.2", ", mean_resizing=False"), ("4.46.0", "")])
 def test_tokens_of_its_own_get_rows_as_their_release_made_them(pinned: str, more: str) -> None:
     lines = (
-        f"# pip install transformers=={pinned}\ntokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n"
+        f"# pip install transformers=={pinned}\ntokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen2.5-0.5B')\n"
         "tokenizer.add_special_tokens({'pad_token': '<pad>'})\nmodel.resize_token_embeddings(len(tokenizer))\n"
     )
-    found = port(sft_script(between=lines).replace("dtype=", "torch_dtype="))  # dtype= is of 4.56
+    text = sft_script(between=lines).replace("dtype=", "torch_dtype=")  # dtype= is of 4.56
+    found = port(text.replace("Qwen/Qwen3-0.6B", "Qwen/Qwen2.5-0.5B"))
     assert found.status == "ported" and f"rt.resize_vocabulary(model, len(tokenizer){more})\n" in found.after
     assert not [finding for finding in found.findings if finding.rule == "TP312"]
 

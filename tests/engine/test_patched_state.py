@@ -30,6 +30,7 @@ def said(folder: Path, peft: str, config: str = "", after: str = PATCH) -> list[
         )
         .replace('dtype="bfloat16"', "")
         .replace("processing_class", "tokenizer")
+        .replace("Qwen/Qwen3-0.6B", "Qwen/Qwen2.5-0.5B")
     )
     ported = port_module(parse_module(text.encode(), str(folder / "train.py")), Options())
     assert "state_dict" not in ported.after.replace("_state_dict", ""), ported.after

@@ -233,10 +233,12 @@ def test_a_models_own_config_decides(tmp_path: Path) -> None:
 
 def test_the_version_picks_the_defaults() -> None:
     assert "optax.linear_schedule(2e-5" in port(PLAIN, source_trl="1.16.0").after
-    old = port(PLAIN, source_trl="0.8.6")
+    old = port(PLAIN.replace("Qwen/Qwen3-0.6B", "Qwen/Qwen2.5-0.5B"), source_trl="0.8.6")
     assert "optax.linear_schedule(5e-5" in old.after
     assert old.recipe.versions["trl"] == "0.8.6 (--source-trl)"
     assert old.recipe.versions["transformers"] == "4.39 (of the day of TRL 0.8.6)"
+    newer = port(PLAIN, source_trl="0.8.6").recipe.versions["transformers"]
+    assert newer == "4.51.0 (the first release with Qwen/Qwen3-0.6B)"
 
 
 def test_the_gpu_runs_batch_stays() -> None:

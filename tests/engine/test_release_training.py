@@ -57,5 +57,6 @@ def test_mistral_took_no_mean_over_tokens_before_4_48(model: str, release: str, 
 )
 def test_rows_come_in_the_order_that_the_releases_drew(releases: str, shuffling: str) -> None:
     older = PLAIN.replace("SFTConfig, ", "").replace("SFTConfig(", "TrainingArguments(")
+    older = older.replace("Qwen/Qwen3-0.6B", "meta-llama/Llama-2-7b-hf")
     after = port(f"# pip install {releases}\nfrom transformers import TrainingArguments\n{older}").after
     assert re.findall(r'shuffling="(\w+)"', after) == ([shuffling] if shuffling else []), after

@@ -45,6 +45,7 @@ def test_micro_batches_have_means_of_their_own(load: str, name: str, steps: int,
 
 @pytest.mark.parametrize(("release", "scaled"), [("0.16.0", True), ("0.18.1", True), ("0.19.0", False)])
 def test_transformers_before_4_53_divided_nothing(release: str, scaled: bool) -> None:
-    found = port(SCRIPT.format(load=AUTO, name="'google/gemma-3-4b-it'", steps=4), source_trl=release).after
+    text = SCRIPT.format(load=AUTO, name="'google/gemma-3-4b-it'", steps=4).replace("dtype=", "torch_dtype=")
+    found = port(text, source_trl=release).after
     assert 'mean_over="micro_batch",' in found
     assert ("optax.scale(4)" in found) is scaled

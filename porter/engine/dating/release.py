@@ -93,12 +93,12 @@ def _with_what_it_uses(porting: Training, said: str) -> str:
     """A release that nothing asks for; or the first that has what the script uses, and its models, where that is later
     and has lost nothing of it."""
     used = [row for row in evidence(porting, "transformers") if row.new]
-    first = max(used, key=lambda row: version_key(row.new or ""), default=None)
-    if first is None or first.new is None or version_key(plain_version(said)) >= version_key(first.new):
+    row = max(used, key=lambda row: version_key(row.new or ""), default=None)
+    if row is None or row.new is None or version_key(plain_version(said)) >= version_key(row.new):
         return said
-    if contradictions(porting, "transformers", first.new):
+    if contradictions(porting, "transformers", row.new):
         return said
-    return f"{first.new} (the first release with {first.text})"
+    return f"{row.new} (the first release with {row.text})"
 
 
 def _beside_ours(porting: Training) -> Iterator[tuple[str, str]]:

@@ -88,7 +88,18 @@ def _no_family(porting: Training, what: str) -> None:
 @step(
     Phase.READ,
     of="trainer",
-    reads=("family", "sizes", "obstacles", "model.id", "loaded_by", "lora", "inject", "lora_object", "lora.targets"),
+    reads=(
+        "family",
+        "sizes",
+        "obstacles",
+        "model",
+        "model.id",
+        "loaded_by",
+        "lora",
+        "inject",
+        "lora_object",
+        "lora.targets",
+    ),
     fills=("refused",),
 )
 def refuse(porting: Training) -> None:

@@ -194,7 +194,7 @@ def _text(file: Path) -> str:
 
 def installed_by(raw: str, library: str) -> str | None:
     """The release that pip named in the outputs that a notebook was saved with; the last, where it named several."""
-    name = rf"\b{re.escape(library)}-{VERSION}"
+    name = rf"(?<![\w-]){re.escape(library)}-{VERSION}"  # sentence-transformers is another one
     said = re.findall(rf"(?:Downloading|Using cached) {name}(?:-py|\.tar)|Successfully installed [^\"]*?{name}\b", raw)
     line = r'(?:(?!\\n)[^"\n])*'  # of a JSON text
     told = re.findall(rf"Requirement already satisfied: {re.escape(library)}\b{line}\({VERSION}\)", raw)
