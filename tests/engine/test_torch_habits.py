@@ -196,6 +196,7 @@ def test_the_default_optimizer_of_an_old_release_is_its_own_adamw() -> None:
 def test_a_port_that_still_imports_trl_is_left_to_a_person() -> None:
     lines = "import inspect\nfrom datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer\n"
     lines += "known = inspect.signature(SFTTrainer.__init__).parameters\nprint(list(known))\n"
-    lines += 'trainer = SFTTrainer("meta-llama/Llama-2-7b-hf", args=SFTConfig("out"), train_dataset=load_dataset("x")["train"])\n'
+    lines += 'rows = load_dataset("x")["train"]\n'
+    lines += 'trainer = SFTTrainer("meta-llama/Llama-2-7b-hf", args=SFTConfig("out"), train_dataset=rows)\n'
     ported = port(lines + "trainer.train()\n")
     assert ported.status == "partial" and "# TODO(tpu-port TP001): trl is still used here" in ported.after
