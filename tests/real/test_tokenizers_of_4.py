@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,23 @@ def test_bytes_under_llamas_name_keep_their_spaces(tmp_path: Path) -> None:
     assert "Ġ" not in "".join(loaded.convert_ids_to_tokens(loaded(text).input_ids))  # else it isn't needed any more
     tokenizer = rt.as_transformers_4(loaded)
     assert tokenizer(text).input_ids == Tokenizer.from_file(str(tmp_path / "tokenizer.json")).encode(text).ids
+
+
+@pytest.mark.parametrize("as_released", [rt.as_transformers_4, rt.as_transformers_5_0])
+def test_digits_stay_words_of_their_own(tmp_path: Path, as_released: Callable[[Any], Any]) -> None:
+    """SmolLM is a Llama that names GPT-2's class, which version 5 builds anew without its split of digits."""
+    from tokenizers import Tokenizer
+    from transformers import AutoTokenizer
+
+    _write(tmp_path, "HuggingFaceTB/SmolLM2-135M-Instruct", "llama", {})
+    file = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    texts = ["List:\n\n1. one", "a  5 mg"]
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    pieces = file.pre_tokenizer.pre_tokenize_str(texts[0])
+    assert loaded.backend_tokenizer.pre_tokenizer.pre_tokenize_str(texts[0]) != pieces  # else it isn't needed any more
+    tokenizer = as_released(loaded)
+    assert tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(texts[0]) == pieces
+    assert tokenizer(texts).input_ids == [file.encode(text).ids for text in texts]
 
 
 @pytest.mark.parametrize("model", [("qwen3", "Qwen/Qwen3-0.6B"), ("gemma3", "google/gemma-3-1b-it")], ids=str)

@@ -3,7 +3,7 @@
 transformers 5 builds a tokenizer anew from its vocabulary for some classes and leaves out how the checkpoint's
 `tokenizer.json` splits a text, which transformers 4 read as it stands. Behind a special token within a text Llama 2's
 then have another first token; of byte-level files that name Llama's class (DeepSeek-R1-Distill-Llama) all spaces are
-lost.
+lost; of those that name GPT-2's (SmolLM 1 and 2) the digits are no words of their own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from .end_tokens import bos_eos, loading_settings
 
 # What transformers 4 loaded these as heard `add_bos_token`, `add_eos_token` and `add_prefix_space`, and padded left.
 LLAMA = ("LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast")
+BYTES = ("GPT2Tokenizer", "GPT2TokenizerFast")
 FILE = "tokenizer.json"
 SPACE = "▁"
 
@@ -56,13 +57,15 @@ def as_transformers_5_0(tokenizer: Any) -> Any:
 
     A checkpoint that names Llama's class (Llama 2, TinyLlama, Mistral) was read there from its `tokenizer.json` as it
     stands, whatever `legacy` and `add_prefix_space` say: a text that begins with a space has one token more. It padded
-    right. Others stay as they are.
+    right. So was a Llama that names GPT-2's class (SmolLM 1 and 2), whose digits are words of their own. Others stay as
+    they are.
     """
     settings = loading_settings(tokenizer)
-    if getattr(tokenizer, "backend_tokenizer", None) is None or settings.get("tokenizer_class") not in LLAMA:
+    named = settings.get("tokenizer_class")
+    if getattr(tokenizer, "backend_tokenizer", None) is None or named not in (*LLAMA, *BYTES):
         return tokenizer
     _read_file(tokenizer)
-    if "padding_side" not in settings:
+    if named in LLAMA and "padding_side" not in settings:
         tokenizer.padding_side = tokenizer.init_kwargs.get("padding_side", "right")
     return tokenizer
 

@@ -3,13 +3,14 @@
 What it does: the load becomes `rt.as_transformers_4(AutoTokenizer.from_pretrained(...))`, with `add_bos_token=`,
 `add_eos_token=` and `use_fast=` where the script gives them; `tokenizer.add_eos_token = True` becomes
 `rt.bos_eos(tokenizer, add_eos_token=True)`. Left as they are: published tokenizers that both releases load alike
-(Qwen's, Gemma's, Llama 3's, SmolLM's).
+(Qwen's, Gemma's, Llama 3's).
 Why: transformers 5, which a port has, builds tokenizers of Llama's class anew and leaves out how their `tokenizer.json`
 splits a text: behind a special token within a text Llama 2, TinyLlama and the like get another token, of
-DeepSeek-R1-Distill-Llama all spaces are lost. Mistral's pad on the other side. Told of the end token alone it takes the
-start token away, and it listens for tokenizers that didn't (Llama 3's, Qwen's).
-transformers 5.0 to 5.2 read the files of Llama's class as they stand, too (`rt.as_transformers_5_0`): from 5.3 on a
-text that begins with a space has one token less.
+DeepSeek-R1-Distill-Llama all spaces are lost. So it does with Llamas that name GPT-2's class: SmolLM 1 and 2 get other
+tokens for line breaks and spaces in front of a number. Mistral's pad on the other side. Told of the end token alone it
+takes the start token away, and it listens for tokenizers that didn't (Llama 3's, Qwen's).
+transformers 5.0 to 5.2 read the files of these classes as they stand, too (`rt.as_transformers_5_0`): from 5.3 on a
+text that begins with a space has one token less with Llama's.
 Example: `tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1", add_eos_token=True)`
 Use instead: `tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained("..."), add_eos_token=True)`
 Safety: exact beside transformers 4.41 to 4.57. With `use_fast=False` and a checkpoint whose settings say

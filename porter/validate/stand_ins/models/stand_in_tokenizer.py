@@ -77,13 +77,14 @@ def write_tokenizer(folder: Path, tokens: Tokens, template: str | None) -> None:
 
 
 def byte_level(tokens: Tokens) -> Any:
-    """A byte-level BPE tokenizer that splits as Llama 3 does, or as Qwen does."""
+    """A byte-level BPE tokenizer that splits as Llama 3, Qwen or SmolLM does."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
     llama = tokens.tokenizer_class == "PreTrainedTokenizerFast"
     if tokens.tokenizer_class == "GPT2Tokenizer":
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        digits = pre_tokenizers.Digits(individual_digits=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
     else:
         split = pre_tokenizers.Split(Regex(LLAMA_3 if llama else QWEN), behavior="isolated", invert=False)
         level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
