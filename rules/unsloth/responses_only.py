@@ -1,7 +1,8 @@
 """train_on_responses_only(trainer, ...): Unsloth's mask of everything but the answers.
 
 What it does: the batches get `label_mask=rt.ResponsesOnly(...)`, and the call goes. Parts that the call doesn't give
-are read off the tokenizer's chat template, as Unsloth does.
+are read off the tokenizer's chat template, as Unsloth does. Releases before 2025.3.9 look for the tokens of a part that
+stay whatever stands around it, and train the line end behind the assistant's header: `force_match=False`.
 Why: which tokens train is a part of the data here, and Tunix's trainer has no dataset to change.
 """
 
@@ -13,7 +14,12 @@ from porter.packs.api import Argument, Origin, Phase, Porting, Site, Value, step
 from porter.packs.training import Training, table_of
 from porter.packs.writing import read_site
 
+from ._release import is_before, unsloth_version
+
 ID = "TP720"
+
+MATCHES_ALL = "2025.3.9"  # the first release that looks for all tokens of a part
+ENDS_ANEW = "2024.9"  # the first that trains the answers alone
 
 NAME = "unsloth.train_on_responses_only"
 PARAMETERS = ("trainer", "instruction_part", "response_part", "force_match")
@@ -47,10 +53,35 @@ def read_responses_only(porting: Training) -> None:
         message = "train_on_responses_only: instruction_part and response_part can't be read where the trainer is made."
         fix = 'Write both as text, such as "<|im_start|>user\\n", and port again.'
         porting.find(ID, "error", message, fix, site.line, site.column)
-    elif (match := site.argument("force_match")) is not None and not match.value.is_literal(True):
-        message = f"force_match={match.text}: Unsloth looks for the parts' common tokens; the port for all of them."
-        fix = "Check that the answers are found, with force_match=True on the GPU."
+    elif _matches_all(porting, site) is None and (match := site.argument("force_match")) is not None:
+        message = f"force_match={match.text}: where it is False Unsloth trains the line end behind response_part, too."
+        fix = "Write it as True or False, and port again."
         porting.find(ID, "warning", message, fix, match.line, match.column)
+    else:
+        _say_release(porting, site)
+
+
+def _say_release(porting: Training, site: Site) -> None:
+    """What older releases of Unsloth train otherwise."""
+    release = unsloth_version(porting)
+    if is_before(porting, ENDS_ANEW):
+        message = (
+            f"Unsloth {release} also trains the instruction_part behind an answer, and no answer that is shorter than "
+            "the parts; it leaves the evaluation's rows whole. The port trains and evaluates the answers alone."
+        )
+        porting.find(ID, "warning", message, "Expect other losses.", site.line, site.column)
+    elif site.argument("force_match") is None and _matches_all(porting, site) is False:
+        message = f"Read as Unsloth {release}, which trains the line end behind response_part, too: force_match=False."
+        fix = "Pin its release (pip install unsloth==VERSION) if it was another."
+        porting.find(ID, "info", message, fix, site.line, site.column)
+
+
+def _matches_all(porting: Training, site: Site) -> bool | None:
+    """Whether all tokens of the parts are looked for; None where the source's own word isn't known."""
+    match = site.argument("force_match")
+    if match is None:
+        return is_before(porting, ENDS_ANEW) or not is_before(porting, MATCHES_ALL)
+    return next((said for said in (True, False) if match.value.is_literal(said)), None)
 
 
 @step(Phase.WRITE, of="trainer", reads=("names",), fills=("parts", "data.collator"))
@@ -64,6 +95,8 @@ def write_responses_only(porting: Porting) -> None:
     tokenizer = trainer.argument("processing_class", "tokenizer")
     name = tokenizer.text if tokenizer is not None else porting.names.tokenizer or "tokenizer"
     said = f"{parts[0]}, {parts[1]}, {name}" if parts[0] else f"tokenizer={name}"
+    if _matches_all(porting, site) is False:
+        said += ", force_match=False"
     code = f"{porting.rt('ResponsesOnly')}({said})"
     porting.fill({"data.collator": Value("expression", code, Origin("", site.line, site.column, ID), code)})
     porting.remove_statement(site.node, ID, "the batches mask the same tokens: label_mask=")

@@ -30,6 +30,35 @@ def test_the_marks_whole_text_is_looked_for_unless_told_otherwise(part: str) -> 
     assert words.decode([token for token in loose["labels"][0] if token != -100]) == "\nit is<|im_end|>\n"
 
 
+@pytest.mark.parametrize("release", ["2024.10.3", "2025.3.8", "2025.3.9"])
+@pytest.mark.parametrize(
+    "marks",
+    [
+        ("<|im_start|>user\n", "<|im_start|>assistant\n"),
+        ("\n### Instruction:\n", "\n### Response:\n"),
+        ("User: ", "Assistant: "),
+    ],
+)
+def test_older_releases_train_the_line_end_behind_a_mark(
+    release: str, marks: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from porter.runtime.rows.response_masks import ResponsesOnly
+    from porter.validate.torch_side.gpu_libraries import unsloth_chats
+    from tests.tiny import tokenizer
+
+    monkeypatch.setattr(unsloth_chats.unsloth_trl, "release", lambda: release)
+    words, matches = tokenizer("qwen2"), release == "2025.3.9"
+    trainer = SimpleNamespace(processing_class=words)
+    masked = unsloth_chats.train_on_responses_only(trainer, *marks, return_function=True)
+    for text in (f"{marks[0]}say{marks[1]}\nit is{marks[0]}{marks[1]}so", f"x{marks[0]}a{marks[1]}it", "nothing"):
+        ids = words(text, add_special_tokens=False)["input_ids"]
+        got = ResponsesOnly(*marks, words, force_match=matches)(list(ids))
+        assert masked({"input_ids": [ids]})["labels"] == [got]
+    ids = words(f"{marks[0]}a{marks[1]}it is", add_special_tokens=False)["input_ids"]
+    trained = words.decode([token for token in masked({"input_ids": [ids]})["labels"][0] if token != -100])
+    assert (trained == "it is") is matches and trained.strip() == "it is"
+
+
 @pytest.mark.parametrize(
     ("of_model", "of_config", "of_trainer", "cut"),
     [(512, 4096, None, 512), (512, 64, None, 64), (512, None, 4096, 512), (512, None, None, 512), (None, 64, None, 64)],

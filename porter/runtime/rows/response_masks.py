@@ -94,10 +94,11 @@ class ResponsesOnly:
     """Trains what follows each `response_part`, up to the next `instruction_part` or the end of the row.
 
     The parts are text or token ids. Text is tokenised alone and without special tokens, and all its tokens are looked
-    for (`force_match=True`, Unsloth's default). Without parts they are read off the tokenizer's chat template, see
-    `turn_marks`. A row without `response_part` trains nothing and is taken out of the data, as by Unsloth since 2026.2.
-    Rows that are packed are masked as they are packed: what stands in front of a document's first `instruction_part`
-    goes on with the response before it.
+    for. With `force_match=False`, as Unsloth did before 2025.3.9, those alone that stay whatever blanks and line ends
+    stand around the text: the line end behind "<|im_start|>assistant" is trained then. Without parts they are read off
+    the tokenizer's chat template, see `turn_marks`. A row without `response_part` trains nothing and is taken out of
+    the data, as by Unsloth since 2026.2. Rows that are packed are masked as they are packed: what stands in front of a
+    document's first `instruction_part` goes on with the response before it.
     """
 
     drops_rows = True
@@ -108,13 +109,15 @@ class ResponsesOnly:
         instruction_part: str | Sequence[int] | None = None,
         response_part: str | Sequence[int] | None = None,
         tokenizer: Any = None,
+        *,
+        force_match: bool = True,
     ) -> None:
         if instruction_part is None and response_part is None:
             instruction_part, response_part = turn_marks(tokenizer)
         if instruction_part is None or response_part is None:
             raise ValueError("give both instruction_part and response_part, or neither")
-        self.instruction = _ids(instruction_part, tokenizer)
-        self.response = _ids(response_part, tokenizer)
+        self.before, self.instruction, _ = _parted(instruction_part, tokenizer, force_match)
+        _, self.response, self.behind = _parted(response_part, tokenizer, force_match)
 
     def __call__(self, labels: list[int]) -> list[int]:
         questions, answers = _places(labels, self.instruction), _places(labels, self.response)
@@ -122,11 +125,51 @@ class ResponsesOnly:
         at = 0
         while (start := next((place for place in answers if place >= at), None)) is not None:
             begin = start + len(self.response)
+            # Unsloth looks one place too far: the part's own line end is trained, a further one isn't.
+            begin += _run(self.behind, labels[begin + 1 :])
             question = next((place for place in questions if place >= begin), None)
-            end = len(labels) if question is None else question
+            end = self._end(labels, question)
             masked[begin:end] = labels[begin:end]
             at = len(labels) if question is None else question + len(self.instruction)
         return masked
+
+    def _end(self, labels: list[int], question: int | None) -> int:
+        """Where an answer ends: before the tokens that may lead in the next question, which Unsloth also looks for
+        before a row's last token."""
+        stop = len(labels) - 1 if question is None else question
+        back = _run(self.before[::-1], labels[:stop][::-1])
+        return len(labels) if question is None and not back else stop - back
+
+
+def _parted(part: str | Sequence[int], tokenizer: Any, force_match: bool) -> tuple[list[int], list[int], list[int]]:
+    """The tokens of a part that have to be there, between those that may be before and behind them."""
+    ids = _ids(part, tokenizer)
+    if force_match or not isinstance(part, str):
+        return [], ids, []
+    core = part.strip()
+    before, behind = (end if end in (" ", "\n") else "" for end in (part[:1], part[-1:]))
+    around = [(before, behind), ("\n", "\n")]
+    texts = [first * left + core + last * right for left in range(3) for right in range(3) for first, last in around]
+    common = _common([_ids(text, tokenizer) for text in texts])
+    at = next(iter(_places(ids, common)), None) if common else None
+    return ([], ids, []) if at is None else (ids[:at], common, ids[at + len(common) :])
+
+
+def _common(rows: list[list[int]]) -> list[int]:
+    """The longest run of tokens that all rows have, of several the first; empty for none."""
+    first = rows[0]
+    for size in range(min(map(len, rows)), 0, -1):
+        for at in range(len(first) - size + 1):
+            run = first[at : at + size]
+            if all(_places(row, run) for row in rows):
+                return run
+    return []
+
+
+def _run(wanted: Sequence[int], found: Sequence[int]) -> int:
+    """How many tokens are the same from the first on."""
+    pairs = zip(wanted, found, strict=False)
+    return next((number for number, (left, right) in enumerate(pairs) if left != right), min(len(wanted), len(found)))
 
 
 def _ids(template: str | Sequence[int], tokenizer: Any) -> list[int]:

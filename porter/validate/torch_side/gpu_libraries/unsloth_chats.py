@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ....runtime.facts.field_tables import version_key
 from ....runtime.rows.unsloth_data import standardize_data_formats, turn_marks
 from ....runtime.rows.unsloth_templates import get_chat_template
 from .unknown import Unknown
+from .unsloth_parts import trl as unsloth_trl
 
 IGNORED = -100
+BLANKS = (" ", "\n")
+MATCHES_ALL = (2025, 3, 9)  # the first release that looks for all tokens of a part
+Mark = tuple[list[int], list[int], list[int]]
 
 
 def names() -> dict[str, Any]:
@@ -42,7 +47,7 @@ def train_on_responses_only(
     trainer: Any,
     instruction_part: str | None = None,
     response_part: str | None = None,
-    force_match: bool = True,
+    force_match: bool | None = None,
     tokenizer: Any = None,
     return_function: bool = False,
     num_proc: int | None = None,
@@ -50,15 +55,18 @@ def train_on_responses_only(
 ) -> Any:
     """Labels for what stands between a `response_part` and the next `instruction_part`; -100 elsewhere.
 
-    With `force_match` all tokens of a part have to stand there, else those that stay whatever stands around them.
+    With `force_match` all tokens of a part have to stand there, else those that stay whatever stands around them: the
+    only way before Unsloth 2025.3.9, the default since is the other.
     """
     import transformers
+
+    if force_match is None:
+        force_match = version_key(unsloth_trl.release()) >= MATCHES_ALL
 
     words = tokenizer or getattr(trainer, "processing_class", None) or trainer.tokenizer
     if instruction_part is None or response_part is None:
         instruction_part, response_part = turn_marks(words)
-    tokens = whole_tokens if force_match else core_tokens
-    question, answer = (tokens(words, part) for part in (instruction_part, response_part))
+    question, answer = (marks(words, part, all_of_it=force_match) for part in (instruction_part, response_part))
 
     def masked(rows: Any) -> dict[str, Any]:
         given = rows.get("labels", rows["input_ids"])
@@ -80,22 +88,28 @@ def train_on_responses_only(
     return trainer
 
 
-def whole_tokens(tokenizer: Any, part: str) -> list[int]:
-    """All tokens of `part`, as Unsloth looks for it by default: a line break at its end is no answer's."""
-    return list(tokenizer(part, add_special_tokens=False)["input_ids"])
+def marks(tokenizer: Any, part: str, *, all_of_it: bool) -> Mark:
+    """The tokens of `part` that are looked for, and those that may stand before and behind them.
 
-
-def core_tokens(tokenizer: Any, part: str) -> list[int]:
-    """The tokens of `part` that stay whatever stands around it: line breaks at its ends may melt into a neighbour."""
-    around = [part, part.strip(), f"\n{part}", f"{part}\n", f"\n{part}\n", f" {part}", f"{part} "]
-    variants = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in around if text]
-    shortest = min(variants, key=len)
-    for size in range(len(shortest), 0, -1):
-        for start in range(len(shortest) - size + 1):
-            piece = shortest[start : start + size]
-            if all(places(ids, piece) for ids in variants):
-                return list(piece)
-    return list(shortest)
+    Not `all_of_it`: those that stay whatever stands around; line breaks at its ends may melt into a neighbour.
+    """
+    whole = tokenizer(part, add_special_tokens=False)["input_ids"]
+    if all_of_it:
+        return [], whole, []
+    core, before, behind = part.strip(), part[:1], part[-1:]
+    texts = []
+    for left in range(3):
+        for right in range(3):
+            texts.append(left * before * (before in BLANKS) + core + right * behind * (behind in BLANKS))
+            texts.append(left * "\n" + core + right * "\n")
+    variants = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    for size in range(len(variants[0]), 0, -1):
+        for start in range(len(variants[0]) - size + 1):
+            piece = variants[0][start : start + size]
+            if all(places(ids, piece) for ids in (*variants, whole)):
+                at = places(whole, piece)[0]
+                return whole[:at], piece, whole[at + size :]
+    return [], whole, []
 
 
 def places(ids: Sequence[int], piece: Sequence[int]) -> list[int]:
@@ -104,16 +118,25 @@ def places(ids: Sequence[int], piece: Sequence[int]) -> list[int]:
     return [at for at in range(len(ids) - size + 1) if list(ids[at : at + size]) == list(piece)]
 
 
-def answers(ids: Sequence[int], labels: Sequence[int], question: Sequence[int], answer: Sequence[int]) -> list[int]:
+def answers(ids: Sequence[int], labels: Sequence[int], question: Mark, answer: Mark) -> list[int]:
     """The labels of the answers alone: from after `answer` up to the next `question`, or to the end."""
-    found = [IGNORED] * len(ids)
-    asked = places(ids, question)
+    found, last = [IGNORED] * len(ids), len(ids) - 1
+    asked = places(ids, question[1])
     at = 0
-    for place in places(ids, answer):
+    for place in places(ids, answer[1]):
         if place < at:
             continue
-        start = place + len(answer)
-        end = next((stop for stop in asked if stop >= start), len(ids))
+        start = place + len(answer[1])
+        for token in answer[2]:  # Unsloth compares with the one after the next
+            if start >= last or ids[start + 1] != token:
+                break
+            start += 1
+        stop = end = next((stop for stop in asked if stop >= start), last)
+        for token in reversed(question[0]):
+            if end < 1 or ids[end - 1] != token:
+                break
+            end -= 1
+        end = len(ids) if end == last else end
         found[start:end] = list(labels[start:end])
-        at = end
+        at = len(ids) if stop == last else stop + len(question[1])
     return found
