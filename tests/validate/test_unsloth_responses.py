@@ -44,9 +44,10 @@ def test_older_releases_train_the_line_end_behind_a_mark(
 ) -> None:
     from porter.runtime.rows.response_masks import ResponsesOnly
     from porter.validate.torch_side.gpu_libraries import unsloth_chats
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts import trl as unsloth_trl
     from tests.tiny import tokenizer
 
-    monkeypatch.setattr(unsloth_chats.unsloth_trl, "release", lambda: release)
+    monkeypatch.setattr(unsloth_trl, "release", lambda: release)
     words, matches = tokenizer("qwen2"), release == "2025.3.9"
     trainer = SimpleNamespace(processing_class=words)
     masked = unsloth_chats.train_on_responses_only(trainer, *marks, return_function=True)
