@@ -26,6 +26,7 @@ from ..engine.tokens.tokenizers import saved_tokenizer
 from ..recipe import Field, Finding, Origin, Severity, Value
 from ..runtime.facts.field_tables import version_key
 from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
+from ..target.statements.evaluation import strategy_when_run
 from ..target.statements.training_config import loads_best
 from ..text.expressions import choice
 
@@ -57,6 +58,7 @@ __all__ = [
     "say_keywords",
     "stays_torchs",
     "step",
+    "strategy_when_run",
 ]
 
 

@@ -250,7 +250,7 @@ class Events:
 
 
 class KeepBest:
-    """Orbax's preservation policy for load_best_model_at_end: the newest checkpoints and the best one.
+    """Orbax's preservation policy for load_best_model_at_end or a metric_for_best_model: the newest and the best one.
 
     `limit` is save_total_limit, None for all. As transformers counts: the best one is among them, and beside the newest
     where only one is to be kept. The hooks of `rt.log_every` note which step is the best, by eval_loss or their

@@ -11,7 +11,7 @@ can't be read and is refused. What `train()` returned is `rt.train_result(traine
 
 import libcst as cst
 
-from porter.packs.api import Field, loads_best, say_keywords
+from porter.packs.api import Field, loads_best, say_keywords, strategy_when_run
 from porter.packs.writing import TRAINING
 
 from .saving.save_metrics import say_lacking
@@ -46,7 +46,10 @@ def apply(site, porting):
         else:
             porting.fate(_row(site, resume, "changed", "rt.resume_dir", f"resumes when {text} is set"))
     say_keywords(porting, site, SETTLED, "resume_from_checkpoint")
-    data = [names.batches, names.eval_batches] if names.eval_batches else [names.batches]
+    data = [names.batches]
+    if names.eval_batches:
+        strategy = strategy_when_run(porting) if porting.evaluates else ""
+        data.append(f'{names.eval_batches} if {strategy} != "no" else None' if strategy else names.eval_batches)
     call = f"{names.trainer}.train({', '.join(data)})"
     inner = site.indent + porting.module.indent
     new = f"with {names.mesh}:\n{inner}{call}"

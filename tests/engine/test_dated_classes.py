@@ -306,6 +306,24 @@ def test_requirements_that_a_command_names(tmp_path: Path, command: str, version
     assert port_file(script).recipe.versions["trl"].startswith(version)
 
 
+@pytest.mark.parametrize(
+    ("files", "version"),
+    [
+        ({"dependence.txt": "trl==0.14.0\n"}, "0.14.0"),
+        ({"docker/requirements-train.txt": "trl==0.14.0\n", "docker/requirements-serve.txt": "trl==0.9.6\n"}, "0.14.0"),
+        ({"docker/requirements.txt": "trl==0.14.0\n", "requirements.txt": "trl==0.9.6\n"}, "0.9.6"),
+    ],
+)
+def test_requirements_of_other_names_and_of_the_image(tmp_path: Path, files: dict[str, str], version: str) -> None:
+    for folder in (tmp_path / "docker", tmp_path / "post_training", tmp_path / ".git"):
+        folder.mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    script = tmp_path / "post_training" / "sft.py"
+    script.write_text(SCRIPT)
+    assert port_file(script).recipe.versions["trl"].startswith(version)
+
+
 def test_a_pin_of_before_all_that_is_known_is_read_as_its_neighbour(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("transformers==4.30.2\n")
     script = tmp_path / "train.py"

@@ -138,3 +138,20 @@ def test_the_best_is_chosen_among_the_evaluations_that_counted(trl: str, setting
         policy,
         source_trl=trl,
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ('eval_strategy="steps", save_total_limit=2, metric_for_best_model="loss"', "rt.KeepBest(2)"),
+        ('eval_strategy="steps", save_total_limit=2, metric_for_best_model="right"', "rt.KeepBest(2)"),
+        ('eval_strategy="steps", save_total_limit=2', "max_to_keep=2"),
+        ('eval_strategy="steps", metric_for_best_model="loss"', "max_to_keep=None"),
+        ('eval_strategy="no", save_total_limit=2, metric_for_best_model="loss"', "max_to_keep=2"),
+    ],
+)
+def test_a_named_metric_spares_the_best_checkpoint(settings: str, kept: str) -> None:
+    """transformers does so whenever it has a metric_for_best_model: load_best_model_at_end only loads what is kept."""
+    found = port(script(settings))
+    assert kept in found.after and "rt.load_best(" not in found.after, found.after
+    assert ('metric_for_best_model="right"' in found.after) is ('"right"' in settings), found.after

@@ -67,6 +67,38 @@ def test_rows_that_may_be_none_are_asked_first(before: str, given: str, guarded:
 
 
 @pytest.mark.parametrize(
+    ("test", "guarded"),
+    [
+        ("if held is not None:\n    print(trainer.evaluate())\n", True),
+        ("if held:\n    print(trainer.evaluate())\n", True),
+        ("scores = trainer.evaluate() if held else {}\nprint(scores)\n", True),
+        ("if len(rows) > 9 and held is not None:\n    print(trainer.evaluate())\n", True),
+        ("if len(held) > 9:\n    print(trainer.evaluate())\n", False),
+        ("print(trainer.evaluate())\n", False),
+    ],
+)
+def test_rows_of_elsewhere_that_the_script_tests_are_asked_first(test: str, guarded: bool) -> None:
+    """Without eval_strategy a trainer takes None for them; with one it ends at its start."""
+    text = PLAIN.replace("trainer = ", "import own\nrows, held = own.both()\ntrainer = ", 1)
+    text = text.replace("train_dataset=rows", "train_dataset=rows, eval_dataset=held") + test
+    found = port(text)
+    assert ("if held is not None:\n    eval_batches = batches.evaluation(" in found.after) == guarded, found.after
+    asked = port(text.replace("SFTConfig('out')", "SFTConfig('out', eval_strategy='epoch')"))
+    assert "if held is not None:\n    eval_batches" not in asked.after
+
+
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_what_the_run_never_evaluates_is_not_given_to_training(evaluates: bool) -> None:
+    text = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', eval_strategy=('no', 'epoch')[len(rows) > 9])")
+    text = text.replace("train_dataset=rows", "train_dataset=rows, eval_dataset=load_dataset('y', split='test')")
+    after = port(text + "print(trainer.evaluate())\n" * evaluates).after
+    guard = ' and training_args.eval_strategy != "no"'
+    assert (f"if eval_dataset is not None{guard}:\n    eval_batches = " in after) is not evaluates, after
+    given = 'eval_batches if training_args.eval_strategy != "no" else None' if evaluates else "eval_batches"
+    assert f"    trainer.train(batches, {given})\n" in after, after
+
+
+@pytest.mark.parametrize(
     "made",
     [
         "def load(name):\n    import trl\n    return getattr(trl, name), trl.GRPOConfig\n\n"

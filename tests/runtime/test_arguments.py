@@ -4,6 +4,7 @@ import copy
 import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -94,3 +95,24 @@ def test_the_best_checkpoint_needs_one_strategy_where_transformers_checks_that()
         setattr(args, name, value)
     batches = SimpleNamespace(steps=9, steps_per_epoch=9, accumulation=1)
     assert training_config(args, batches, best=True).checkpoint_root_directory is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "spares"),
+    [
+        ({"eval_strategy": "steps", "metric_for_best_model": "loss", "save_total_limit": 2}, True),
+        ({"eval_strategy": "steps", "metric_for_best_model": "loss"}, False),
+        ({"metric_for_best_model": "loss", "save_total_limit": 2}, False),
+        ({"eval_strategy": "steps", "save_total_limit": 2}, False),
+    ],
+)
+def test_a_named_metric_spares_the_best_checkpoint(given: dict[str, Any], spares: bool) -> None:
+    """As in transformers, which loads it with load_best_model_at_end alone."""
+    from porter.runtime import training_config
+    from porter.runtime.callbacks import best_policy
+
+    args = SFTConfig(output_dir="out", report_to="none", **given)
+    batches = SimpleNamespace(steps=2, steps_per_epoch=2, accumulation=1)
+    options = training_config(args, batches, eval=True).checkpointing_options
+    assert (best_policy(SimpleNamespace(checkpointing_options=options)) is not None) is spares
+    assert spares or options.max_to_keep == given.get("save_total_limit")

@@ -67,6 +67,25 @@ def test_checkpoints_are_uploaded_but_for_the_strategy_end(strategy: str, upload
 
 
 @pytest.mark.parametrize(
+    ("given", "best"),
+    [
+        ({"eval_strategy": "steps", "metric_for_best_model": "loss", "save_total_limit": 2}, True),
+        ({"eval_strategy": "steps", "metric_for_best_model": "loss"}, False),
+        ({"metric_for_best_model": "loss", "save_total_limit": 2}, False),
+        ({"eval_strategy": "steps", "save_total_limit": 2}, False),
+    ],
+)
+def test_a_named_metric_spares_the_best_checkpoint(given: dict[str, Any], best: bool, tmp_path: Path) -> None:
+    args = TrainingArguments(str(tmp_path), save_steps=2, **given)
+    found: dict[str, Any] = {}
+    events: Any = SimpleNamespace(add=lambda kind, *rest, **more: found.update(more))
+    args._porter_asked = {"save_strategy": "steps", "output_dir": str(tmp_path), "best": False}  # type: ignore[attr-defined]
+    state: Any = SimpleNamespace(max_steps=4, save_steps=2, logging_steps=1, eval_steps=2)
+    asked_for(events, args, state, range(4))
+    assert found["best"] is best
+
+
+@pytest.mark.parametrize(
     ("trained", "step", "most", "whole"), [(4, 4, 60, True), (3, 3, 60, False), (2, 2, 2, True), (0, 0, 0, False)]
 )
 def test_a_training_is_whole_with_its_steps_however_it_ends(trained: int, step: int, most: int, whole: bool) -> None:

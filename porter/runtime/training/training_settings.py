@@ -75,7 +75,7 @@ def training_config(
             save_decision_policy=save_policy(save_every, transformers, save_strategy),
             **(
                 {"preservation_policy": KeepBest(args.save_total_limit, transformers=transformers)}
-                if _loads_best(args)
+                if _keeps_best(args)
                 else {"max_to_keep": args.save_total_limit}
             ),
         )
@@ -218,6 +218,13 @@ def _interval(strategy: Any, steps: float | None, batches: Any, *, last: bool = 
 
 def _loads_best(args: Any) -> bool:
     return bool(getattr(args, "load_best_model_at_end", False))
+
+
+def _keeps_best(args: Any) -> bool:
+    """Whether save_total_limit spares the best checkpoint: it is loaded, or named by what evaluations are compared."""
+    strategy = str(getattr(args.eval_strategy, "value", args.eval_strategy))
+    named = getattr(args, "metric_for_best_model", None) is not None and strategy != "no"
+    return _loads_best(args) or (named and args.save_total_limit is not None)
 
 
 def _resumes(args: Any) -> bool:

@@ -22,6 +22,7 @@ FILES = (
     "requirements/*.txt",
     "*requirement*.txt",
     "requirement*.lock",
+    "dependenc*.txt",
     "pyproject.toml",
     "uv.lock",
     "poetry.lock",
@@ -44,6 +45,7 @@ FILES = (
     "Makefile",
     "README*",
     "INSTALL*",
+    "docker/*requirement*.txt",
 )
 # Of these, what stands in a command that installs.
 COMMANDS = re.compile(r"(\.sh|\.md|\.rst|Dockerfile|Makefile|README|INSTALL)(\.|$)")
@@ -239,7 +241,8 @@ def _installed_from(commands: Iterable[Path], folders: Sequence[Path], seen: set
 
 def _foreign(file: Path, words: set[str], named: list[str]) -> tuple[int, int]:
     """Less for a file of requirements that is more likely the script's: words of its name, libraries that it lists."""
-    own = set(re.split(r"[^a-z0-9]+", file.name.lower())) & words
+    names = set(re.split(r"[^a-z0-9]+", file.name.lower()))
+    own = {name for name in names if any(name == word or word.startswith(f"{name}ing") for word in words)}
     try:
         held = _text(file) if named and not COMMANDS.search(file.name) else ""
     except (OSError, InputError):

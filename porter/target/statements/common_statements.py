@@ -17,7 +17,7 @@ import libcst as cst
 from ...engine.dating.row_order import shuffling_in
 from ...engine.loops.loop_trainer import loop_parts
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
-from ...engine.script.following.may_be_none import is_none_somewhere
+from ...engine.script.following.may_be_none import is_none_somewhere, is_tested_for_none
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument
 from ...runtime.facts.families import Family
@@ -25,7 +25,14 @@ from ...runtime.facts.lora_targets import Rule
 from ...source.conditions import bare
 from ...text.expressions import is_atom, parts_of_choice, python, quoted
 from ...text.layout import WIDTH, Arg, Call, render
-from .evaluation import computes_metrics, has_evaluation, included, metrics_of
+from .evaluation import (
+    computes_metrics,
+    evaluates_never,
+    has_evaluation,
+    included,
+    metrics_of,
+    strategy_when_run,
+)
 from .lora import adapters_mark, apply_call, dropout_arguments, provider_code
 from .optimizer import optimizer_call, schedule_lines
 from .prepared_base import PREPARED, is_read_here
@@ -232,7 +239,7 @@ def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argumen
     extra = []
     if packing is not None and not packing.is_literal(None) and not porting.arguments_object:
         extra = [marked(Arg(porting.text("data.eval_packing"), "packing"), mark(porting, "data.eval_packing"))]
-    asked = strategy is not None and strategy.known and not is_none_somewhere(porting.module, dataset.node)
+    asked = strategy is not None and strategy.known and not _may_be_none(porting, dataset)
     data, lines = dataset.text, []
     if not asked and not dataset.reference:
         data = porting.fresh("eval_dataset")
@@ -243,9 +250,23 @@ def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argumen
         lines.append(assign(names.eval_batches, call, indent))
     else:
         lines.append(f"{names.eval_batches} = None")
-        lines.append(f"if {data} is not None:")
+        lines.append(f"if {data} is not None{_where_evaluated(porting)}:")
         lines.append(porting.module.indent + assign(names.eval_batches, call, indent + porting.module.indent))
     return lines
+
+
+def _may_be_none(porting: Porting, dataset: Argument) -> bool:
+    """Whether the evaluation set is None in a branch, or is tested for it where no strategy asks for evaluations."""
+    module = porting.module
+    return is_none_somewhere(module, dataset.node) or (
+        evaluates_never(porting) and is_tested_for_none(module, dataset.node)
+    )
+
+
+def _where_evaluated(porting: Porting) -> str:
+    """What else the run's settings say of evaluating, where only these do and the script calls no evaluate()."""
+    strategy = strategy_when_run(porting)
+    return f' and {strategy} != "no"' if strategy and not porting.evaluates else ""
 
 
 def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:

@@ -17,9 +17,20 @@ def has_evaluation(porting: Training) -> bool:
     dataset = porting.trainer.argument("eval_dataset") if porting.trainer is not None else None
     if dataset is None or dataset.value.is_literal(None):
         return False
+    return porting.evaluates or not evaluates_never(porting)
+
+
+def evaluates_never(porting: Training) -> bool:
+    """Whether training surely evaluates nothing: eval_strategy is "no"."""
     strategy = porting.value("eval.strategy")
-    never = strategy is not None and strategy.known and str(strategy.literal) in ("no", "False", "None")
-    return porting.evaluates or not never
+    return strategy is not None and strategy.known and str(strategy.literal) in ("no", "False", "None")
+
+
+def strategy_when_run(porting: Training) -> str:
+    """`args.eval_strategy` where only the run knows it, else ""."""
+    strategy = porting.value("eval.strategy")
+    unknown = bool(porting.arguments_object) and not (strategy is not None and strategy.known)
+    return f"{porting.arguments_object}.eval_strategy" if unknown else ""
 
 
 def metrics_of(porting: Training) -> Argument | None:

@@ -14,7 +14,7 @@ from ...runtime.facts.releases import release
 from ...source.conditions import bare
 from ...text.expressions import choice, operand, python, quoted
 from ...text.layout import Arg, Call, render
-from .evaluation import LOSSES
+from .evaluation import LOSSES, evaluates_never
 from .remarks import marked, remarked, remarked_line
 from .trackers import by_callback, reports_to_all, say_trackers, with_trackers
 
@@ -55,6 +55,15 @@ def loads_best(porting: Porting) -> bool:
     value = porting.value("save.best_at_end")
     asked = "load_best_model_at_end" in porting.module.text
     return value is not None and (value.is_literal(True) or (not value.known and asked))
+
+
+def keeps_best(porting: Porting) -> bool:
+    """Whether save_total_limit spares the best checkpoint: the script loads it, or names what it is the best of."""
+    if loads_best(porting):
+        return True
+    metric, limit = porting.value("save.best_metric"), porting.value("save.total_limit")
+    named = metric is not None and not metric.is_literal(None) and limit is not None and not limit.is_literal(None)
+    return named and bool(porting.names.eval_batches) and not evaluates_never(porting)
 
 
 def _silent(porting: Porting) -> str:
@@ -195,12 +204,14 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     options = [remarked(porting, Arg(policy, "save_decision_policy"), "save.strategy", "save.steps")]
     limit = porting.value("save.total_limit")
     kept = porting.text("save.total_limit") if limit is not None else "None"
-    if loads_best(porting):
-        _check_strategies(porting)
+    if keeps_best(porting):
+        if loads_best(porting):
+            _check_strategies(porting)
         given = ["" if kept == "None" else kept, _counts_best(porting, steps)]
         best = Arg(f"{porting.rt('KeepBest')}({', '.join(filter(None, given))})", "preservation_policy")
         best = marked(best, mark(porting, *(place for place in BEST if _is_usual(porting, place))))
-        options.append(remarked(porting, best, "save.best_at_end", "save.total_limit"))
+        asked = "save.best_at_end" if loads_best(porting) else "save.best_metric"
+        options.append(remarked(porting, best, asked, "save.total_limit"))
     else:
         options.append(remarked(porting, Arg(kept, "max_to_keep"), "save.total_limit"))
     resumable = mark_keywords(porting, porting.config, "save_only_model")
@@ -378,10 +389,10 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
     arguments += _callbacks(porting, callbacks)
     if metrics:
         arguments.append(Arg(f"{porting.names.batches}.metrics", "metrics"))
-    if callbacks or loads_best(porting):
+    if callbacks or keeps_best(porting):
         arguments += _best_metric(porting)
     else:
-        unread(porting, "no checkpoint is chosen as the best", *BEST)
+        unread(porting, "no best checkpoint is loaded, or spared from a save_total_limit", *BEST)
     if porting.value("save.strategy") is not None and not _saves(porting):
         folder = marked(Arg(porting.output_dir(), "output_dir"), mark(porting, "run.output_dir"))
         arguments.append(folder)  # of the record, which lies with checkpoints else

@@ -84,6 +84,13 @@ def asked_in_the_end(args: Any) -> dict[str, Any] | None:
     return asked
 
 
+def _spares_best(args: Any, limit: int | None) -> bool:
+    """Whether save_total_limit leaves the best checkpoint, without load_best_model_at_end."""
+    strategy = getattr(args, "eval_strategy", None) or getattr(args, "evaluation_strategy", "no")  # before 4.41
+    evaluates = getattr(strategy, "value", strategy) != "no"
+    return evaluates and limit is not None and getattr(args, "metric_for_best_model", None) is not None
+
+
 def asked_for(events: Events, args: Any, state: Any, batches: Any) -> None:
     """The checkpoints and log lines of the whole run as `args` asks for them, told when training begins."""
     asked = asked_in_the_end(args)
@@ -94,7 +101,7 @@ def asked_for(events: Events, args: Any, state: Any, batches: Any) -> None:
     steps = saved_steps(args, state, epoch_steps(args, state, batches), asked["save_strategy"])
     if steps is not None:
         limit = args.save_total_limit if args.save_total_limit and args.save_total_limit > 0 else None
-        more = {"kept": limit, "best": asked["best"], "horizon": int(state.max_steps)}
+        more = {"kept": limit, "best": asked["best"] or _spares_best(args, limit), "horizon": int(state.max_steps)}
         events.add("checkpoints", asked["output_dir"], steps, **more)
         strategy = getattr(args, "hub_strategy", "")  # "end" uploads in save_model alone
         if getattr(args, "push_to_hub", False) and steps and getattr(strategy, "value", strategy) != "end":

@@ -26,6 +26,24 @@ def is_none_somewhere(module: Module, node: cst.BaseExpression | None) -> bool:
     return may_be_none(module, node) or any(_has_none(value) for value in given)
 
 
+def is_tested_for_none(module: Module, node: cst.BaseExpression | None) -> bool:
+    """Whether the script compares the name `node` with None, or branches on it."""
+    if not isinstance(node, cst.Name):
+        return False
+    found = module.meaning(node)
+    uses = module.references(node.value, found[0]) if found is not None else ()
+    return any(_tests(module.parents[use], use) for use in uses)
+
+
+def _tests(parent: cst.CSTNode, name: cst.CSTNode) -> bool:
+    match parent:
+        case cst.If(test=test) | cst.IfExp(test=test):
+            return test is name
+        case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(comparator=cst.Name("None"))]):
+            return left is name
+    return isinstance(parent, cst.BooleanOperation | cst.UnaryOperation)
+
+
 def is_something(module: Module, node: cst.BaseExpression | None, depth: int = 0) -> bool:
     """Whether `node` surely isn't None: a text, what a GPU library holds, a lookup in it, or a choice among such."""
     if node is None or depth > DEEPEST:

@@ -56,7 +56,7 @@ def main():
     batches = rt.SFTBatches.from_args(training_args, rows["train"], tokenizer, mesh)
     eval_dataset = rows["test"]
     eval_batches = None
-    if eval_dataset is not None:
+    if eval_dataset is not None and training_args.eval_strategy != "no":
         eval_batches = batches.evaluation(eval_dataset, batch_size=training_args.per_device_eval_batch_size)
     if training_args.gradient_checkpointing:
         policy = rt.remat(policy)

@@ -18,7 +18,7 @@ model = rt.load_model("Qwen/Qwen2.5-7B-Instruct", mesh, **rt.load_arguments(trai
 batches = rt.SFTBatches.from_args(training_args, rows["train"], tokenizer, mesh)
 eval_dataset = rows["test"]
 eval_batches = None
-if eval_dataset is not None:
+if eval_dataset is not None and training_args.eval_strategy != "no":
     eval_batches = batches.evaluation(eval_dataset, batch_size=training_args.per_device_eval_batch_size)
 lora = rt.LoraProvider(
     [qwix.LoraRule(module_path=".*/(q_proj|v_proj)", rank=8, alpha=8.0, lora_a_initializer=rt.PEFT_INIT)]

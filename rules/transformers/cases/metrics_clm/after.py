@@ -102,7 +102,7 @@ def main():
     ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
     trainer.with_training_hooks(rt.training_hooks(training_args, batches, schedule))
     with mesh:
-        trainer.train(batches, eval_batches)
+        trainer.train(batches, eval_batches if training_args.eval_strategy != "no" else None)
     metrics = rt.evaluate(trainer, eval_batches)
     print(metrics["eval_accuracy"])
     rt.save_model(model, training_args.output_dir, tokenizer=tokenizer)

@@ -117,7 +117,7 @@ def train(
         transformers="4.57",  # steps and mean as with this release
     )
     eval_batches = None
-    if val_data is not None:
+    if val_data is not None and training_args.eval_strategy != "no":
         eval_batches = batches.evaluation(val_data, batch_size=training_args.per_device_eval_batch_size)
     if training_args.gradient_checkpointing:
         model = rt.remat(model)

@@ -24,7 +24,7 @@ model = rt.load_model("Qwen/Qwen3-0.6B", mesh, **rt.load_arguments(args))
 batches = rt.SFTBatches.from_args(args, load_dataset("trl-lib/Capybara", split="train"), tokenizer, mesh)
 eval_dataset = load_dataset("trl-lib/Capybara", split="test")
 eval_batches = None
-if eval_dataset is not None:
+if eval_dataset is not None and args.eval_strategy != "no":
     eval_batches = batches.evaluation(eval_dataset, batch_size=args.per_device_eval_batch_size)
 if args.gradient_checkpointing:
     model = rt.remat(model)
