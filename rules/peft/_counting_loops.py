@@ -19,6 +19,20 @@ from porter.packs.script import Module, Use, small_statement
 PART_OF = "TP210"
 SIZES = ("numel", "nelement")
 TYPE, SIZE = "dtype", "size"
+FOUR_BITS = ("nf4", "fp4")
+
+
+def say_packed(porting: Porting, counted: cst.CSTNode) -> None:
+    """Tell of a count of all parameters by their sizes that bitsandbytes packs a base of 4 bits, two to an element."""
+    held = porting.value("model.quantization")
+    if held is None or (held.known and held.literal not in FOUR_BITS):
+        return
+    when = "" if held.known else " where it quantises the base to 4 bits"
+    message = (
+        f"The GPU run counts half of the quantised weights here{when}, as bitsandbytes packs two into each element "
+        "(more with a wider bnb_4bit_quant_storage); the port counts every weight."
+    )
+    porting.find(PART_OF, "info", message, "", *porting.module.location(counted))
 
 
 def replace_loop(porting: Porting, use: Use) -> bool:
@@ -47,6 +61,8 @@ def _sum(porting: Porting, loop: cst.For, use: Use) -> bool:
     if "\t" in module.text[start - len(indent) : start]:
         indent = module.text[start - len(indent) : start]
     porting.edit(start, end, f"\n{indent}".join(lines), PART_OF, "the same count over Tunix's parameters")
+    if not all("trainable=True" in line for line in lines):
+        say_packed(porting, loop)
     return True
 
 

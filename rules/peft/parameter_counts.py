@@ -12,7 +12,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Use, calls_of, inside, role_uses, small_statement
 
-from ._counting_loops import replace_loop
+from ._counting_loops import replace_loop, say_packed
 
 PART_OF = "TP210"
 REASON = "the same count over Tunix's parameters"
@@ -56,6 +56,8 @@ def _replace_sum(porting: Porting, use: Use) -> bool:
     model = module.code(use.name)
     trainable = ", trainable=True" if tests else ""
     porting.edit(*module.span(call), f"{porting.rt('count_parameters')}({model}{trainable})", PART_OF, REASON)
+    if not tests:
+        say_packed(porting, call)
     return True
 
 
@@ -115,6 +117,8 @@ def _replace_function(porting: Porting, use: Use) -> bool:
     for call in calls:
         model = module.code(call.args[0].value)
         porting.edit(*module.span(call), f"{porting.rt('print_trainable_parameters')}({model})", PART_OF, REASON)
+    if "4bit" not in module.code(function):  # `if p.__class__.__name__ == "Params4bit":`, which counts both
+        say_packed(porting, calls[0] if calls else function)
     porting.remove_statement(function, PART_OF, REASON)
     return True
 

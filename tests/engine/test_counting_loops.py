@@ -67,3 +67,32 @@ def test_types_are_those_of_tunix_parameters() -> None:
     check_becomes(sft_script(between=loop), walk, "from flax import nnx\n")
     named = loop.replace("for _,", "for name,").replace("types[p.dtype] =", "types[name] =")
     assert "model.named_parameters()" in port(sft_script(between=named)).after
+
+
+FOUR = ", quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type='nf4')"
+ALL = "print(sum(p.numel() for p in model.parameters()))"
+PRINTS = (
+    "def show(model):\n    every = 0\n    for _, p in model.named_parameters():\n        every += {}\n    print(every)"
+)
+
+
+@pytest.mark.parametrize(
+    ("load", "counts", "said"),
+    [
+        (FOUR, ALL, True),
+        (FOUR, looped("every += param.numel()\nif param.requires_grad:\n    trained += param.numel()"), True),
+        (FOUR, f"{PRINTS.format('p.numel()')}\nshow(model)", True),
+        (FOUR, ALL.replace("())", "() if p.requires_grad)"), False),
+        (FOUR, looped("if param.requires_grad:\n    trained += param.numel()"), False),
+        (FOUR, "print(model.num_parameters())", False),
+        (FOUR.replace("4bit=True, bnb_4bit_quant_type='nf4'", "8bit=True"), ALL, False),
+        ("", ALL, False),
+    ],
+)
+def test_weights_of_four_bits_are_counted_by_halves_on_a_gpu(load: str, counts: str, said: bool) -> None:
+    imports = "from peft import LoraConfig, get_peft_model\nfrom transformers import BitsAndBytesConfig"
+    adapted = "model = get_peft_model(model, LoraConfig(r=8))\n"
+    found = port(sft_script(imports=imports, load=load, between=adapted + counts))
+    assert found.status == "ported" and "count" in found.after
+    packed = [each for each in found.findings if "packs two into each element" in each.message]
+    assert [each.severity for each in packed] == (["info"] if said else [])

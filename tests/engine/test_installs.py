@@ -88,6 +88,27 @@ def test_what_the_port_still_loads_with_stays(behind: str, kept: list[str]) -> N
     assert found == [*kept, "transformers", "tpu-port[tpu]"]
 
 
+CARD = "# A model\n```python\nfrom unsloth import FastLanguageModel\nmodel = AutoModel.from_pretrained('x')\n```"
+PROGRAM = "import unsloth\nprint(unsloth)"
+
+
+@pytest.mark.parametrize(
+    ("behind", "stays"),
+    [
+        (f'card = f"""{CARD}"""\nopen("README.md", "w").write(card)', False),
+        (f"card = '''{CARD}'''", False),
+        (f'print("""\n{PROGRAM}\n""")', False),
+        (f'open("app.py", "w").write("""\n{PROGRAM}\n""")', True),
+        (f'open("app.py", "w").write("""\n{CARD}\n""")', False),
+        (PROGRAM, True),
+    ],
+)
+def test_an_example_in_a_text_is_no_import(behind: str, stays: bool) -> None:
+    after = port(f"!pip install torch trl 'unsloth[colab-new]'\n{PLAIN}{behind}\n").after
+    line = after.splitlines()[0]
+    assert line == ("!pip install \"tpu-port[tpu]\" 'unsloth[colab-new]'" if stays else '!pip install "tpu-port[tpu]"')
+
+
 def test_a_notebook_pasted_as_a_script() -> None:
     installs = "!pip install trl\n!pip install peft\nif True:\n    !pip install bitsandbytes\n"
     text = f"# %%\n{installs}# %%\n{PLAIN}%matplotlib inline\n"

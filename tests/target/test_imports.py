@@ -148,6 +148,10 @@ def test_an_import_behind_all_uses_of_its_name_goes() -> None:
         ("from transformers import pipeline", "pipeline('text-generation', 'gpt2')", True),
         ("from transformers import AutoModelForCausalLM", "held: AutoModelForCausalLM = None", False),
         ("import torch; print(torch.ones(2))", "", True),
+        ("from torch import __version__; from json import dumps", "print(dumps(__version__))", True),
+        ("import json; from transformers import pipeline", "pipeline('text-generation', 'gpt2')", True),
+        ("import json; from transformers import pipeline", "print(json, pipeline)", False),
+        ("if False:\n    import torch; print(torch.ones(2))", "", False),
     ],
 )
 def test_what_calls_torch_is_said(line: str, used: str, said: bool) -> None:

@@ -97,8 +97,13 @@ def _top_edit(module: Module, wanted: Sequence[NewImport], statements: Sequence[
     return Edit(offset, offset, text, RULE, "the libraries that the port uses", line, column)
 
 
+def _first_of(statement: cst.CSTNode) -> cst.CSTNode:
+    """What stands first in a line of statements; any other node itself."""
+    return statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
+
+
 def _aliases(statement: cst.CSTNode) -> Sequence[cst.ImportAlias]:
-    node = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    node = _first_of(statement)
     if isinstance(node, cst.Import | cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
         return node.names
     return ()
@@ -113,8 +118,7 @@ def _alias_name(alias: cst.ImportAlias) -> str:
     return node.value if isinstance(node, cst.Name) else ""
 
 
-def _root(statement: cst.CSTNode, alias: cst.ImportAlias) -> str:
-    node = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+def _root(node: cst.CSTNode, alias: cst.ImportAlias) -> str:
     if isinstance(node, cst.ImportFrom):
         if node.relative or node.module is None:
             return ""
@@ -147,7 +151,7 @@ def _aliases_to_drop(
             left = [use for use in uses if module.span(use)[0] not in spans]
             if not any(is_behind(module, use, node) for use in left):
                 left = []  # another import of the name, above this one, is theirs
-            root = _root(node, alias)
+            root = _root(node.body[0], alias)
             needed = left or re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written) is not None
             source = next((b.qualified for b in scope.bindings.get(name, ()) if b.node is node.body[0]), "")
             target = moved.get(flatten(source))
@@ -156,7 +160,7 @@ def _aliases_to_drop(
                 original = source.rsplit(".", 1)[-1]
                 elsewhere.setdefault(node, []).append(NewImport(target, original, name if name != original else ""))
             elif needed:
-                library = "torch" if needs_torch(module, node, alias, left) else root
+                library = "torch" if needs_torch(module, node.body[0], alias, left) else root
                 if library in GPU_SIDE and not is_dead(module, node):
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
             elif uses or (_is_not_there(module, root, source) and not is_probe(module, node)):
@@ -175,14 +179,15 @@ def _is_not_there(module: Module, root: str, source: str) -> bool:
 
 def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: Spans, plan: ImportPlan) -> None:
     """`import torch; print(torch.__version__)`: a GPU library that a line of several statements imports stays."""
+    if is_dead(module, line):
+        return
     for small in line.body:
-        aliases = small.names if isinstance(small, cst.Import) else ()
-        for alias in aliases:
-            name, scope = _alias_name(alias), module.scope(small)
-            left = [use for use in module.references(name, scope) if module.span(use)[0] not in spans]
-            root = module.code(alias.name).partition(".")[0]
-            if left and root in GPU_SIDE:
-                plan.still_used.setdefault(root, module.location(left[0])[0])
+        for alias in _aliases(small):
+            scope = module.scope(small)
+            left = [use for use in module.references(_alias_name(alias), scope) if module.span(use)[0] not in spans]
+            library = "torch" if needs_torch(module, small, alias, left) else _root(small, alias)
+            if left and library in GPU_SIDE:
+                plan.still_used.setdefault(library, module.location(left[0])[0])
 
 
 def _section(module: Module, anchor: cst.CSTNode) -> list[cst.SimpleStatementLine]:
@@ -229,7 +234,7 @@ def _still_bound(
         for alias in _aliases(statement):
             is_late = statement not in section and _is_late(module, statement, _alias_name(alias), edits)
             if alias not in gone.get(statement, ()) and not is_late:
-                kept.add((module_of(module, statement, alias), module.code(alias).rstrip(", ")))
+                kept.add((module_of(module, _first_of(statement), alias), module.code(alias).rstrip(", ")))
     return kept
 
 
@@ -308,8 +313,8 @@ def _line_of(module: Module, statement: cst.CSTNode, kept: Sequence[cst.ImportAl
     if not kept:  # from module import *
         node = statement.body[0]  # type: ignore[attr-defined]
         return ImportLine(module.code(node.module) if node.module is not None else ".", ["*"], False)
-    first = kept[0]
-    return ImportLine(module_of(module, statement, first), [re.sub(r",\s*$", "", clause) for clause in clauses], plain)
+    named = module_of(module, _first_of(statement), kept[0])
+    return ImportLine(named, [re.sub(r",\s*$", "", clause) for clause in clauses], plain)
 
 
 def _section_edit(

@@ -28,10 +28,10 @@ def is_behind(module: Module, use: cst.CSTNode, statement: cst.CSTNode) -> bool:
 
 
 def needs_torch(
-    module: Module, statement: cst.CSTNode, alias: cst.ImportAlias, left: Sequence[cst.BaseExpression]
+    module: Module, imported: cst.CSTNode, alias: cst.ImportAlias, left: Sequence[cst.BaseExpression]
 ) -> bool:
     """Whether what is left of an import of transformers needs torch, to be imported or to be called."""
-    named = module_of(module, statement, alias)
+    named = module_of(module, imported, alias)
     if NEEDS_TORCH.fullmatch(named):
         return True
     if named != "transformers" or not CALLS_TORCH.fullmatch(module.code(alias.name)):
@@ -41,10 +41,9 @@ def needs_torch(
     return any(isinstance(holder, cst.Call) for holder in (*holders, *owners))
 
 
-def module_of(module: Module, statement: cst.CSTNode, alias: cst.ImportAlias) -> str:
-    """The module that an alias is imported from, with the dots of a relative one."""
-    node = statement.body[0]  # type: ignore[attr-defined]
-    if isinstance(node, cst.ImportFrom):
-        dots = "." * len(node.relative)
-        return dots + (module.code(node.module) if node.module is not None else "")
+def module_of(module: Module, imported: cst.CSTNode, alias: cst.ImportAlias) -> str:
+    """The module that an alias of the statement `imported` is imported from, with the dots of a relative one."""
+    if isinstance(imported, cst.ImportFrom):
+        dots = "." * len(imported.relative)
+        return dots + (module.code(imported.module) if imported.module is not None else "")
     return module.code(alias.name)

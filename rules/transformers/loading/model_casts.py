@@ -1,0 +1,99 @@
+"""Casts of a whole model in front of its training: `trainer.model = trainer.model.to(torch.bfloat16)`.
+
+They decide in which type the GPU run trains: adapters behind which one stands are cast, too, and a base, or a model
+without adapters, is no more of the type that it was loaded in. A port loads and trains as if there were none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from porter.packs.api import Phase, Severity, step
+from porter.packs.script import function_around, is_dead, read_value, role_uses
+from porter.packs.training import Training
+
+PART_OF = "TP310"
+TYPES = ("bfloat16", "float16", "float32")
+ROUNDED = "Expect other losses: in half precision small updates are rounded away."
+LOAD = "Load the model in that type to train what the GPU run trains."
+
+
+@step(Phase.WRITE, of="trainer", reads=("written",), fills=("said",))
+def name_casts(porting: Training) -> None:
+    """A warning at each cast that makes what the GPU run trains of another type than what the port trains."""
+    module = porting.module
+    trained = [use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
+    held, said = porting.value("model.dtype"), porting.value("model.quantization")
+    base = str(held.literal).removeprefix("torch.") if held is not None and held.known else ""
+    base = base if base in TYPES else ""
+    quantised = said is not None and not said.is_literal(None)
+    for call, to in _casts(porting):
+        if is_dead(module, call) or any(_is_behind(porting, call, train) for train in trained):
+            continue
+        if to not in TYPES and held is not None and to in (held.code, held.text):
+            continue  # it is loaded in that type
+        message, fix = _difference(porting, call, to, base, quantised)
+        if message:
+            severity: Severity = "warning" if base or fix == ROUNDED else "info"
+            porting.find(PART_OF, severity, message, fix, *module.location(call), False)
+
+
+def _difference(porting: Training, call: cst.Call, to: str, base: str, quantised: bool) -> tuple[str, str]:
+    """What a cast makes of the GPU run that it isn't in the port, and what to do; empty texts for nothing."""
+    kind = f"in {to}" if to in TYPES else f"in the type of `{to}`"
+    port = "bfloat16" if base == "float16" else base  # a TPU has no float16
+    has_adapters = bool(porting.lora or porting.lora_object or porting.inject or porting.of_role("inject"))
+    if has_adapters and _has_adapters_at(porting, call) and to != "float32":
+        message = f"The GPU run casts the model here, behind its adapters, and trains and saves these {kind}, with"
+        return f"{message} the optimizer's state; the port's adapters and their optimizer's state are float32.", ROUNDED
+    if to in (base, port) or (has_adapters and quantised):
+        return "", ""
+    fix = LOAD if to != "float16" else ""
+    port = port or "the type that it is loaded in"
+    if has_adapters:
+        return f"The GPU run casts the base here and holds it {kind}; the port holds it in {port}.", fix
+    return f"The GPU run casts the model here and trains it {kind}; the port trains it in {port}.", fix
+
+
+def _has_adapters_at(porting: Training, call: cst.Call) -> bool:
+    """Whether the adapters are in the model where a cast stands."""
+    sites = porting.of_role("inject") or [site for site in (porting.inject, porting.trainer) if site is not None][:1]
+    return any(porting.module.span(call)[1] > site.end for site in sites)
+
+
+def _casts(porting: Training) -> Iterator[tuple[cst.Call, str]]:
+    """The calls that cast the model, and the type: behind its name, the trainer's, or the call that makes it."""
+    module = porting.module
+    made = [site.node for site in (porting.model, *porting.of_role("inject")) if site is not None]
+    calls = [use.outer for use in role_uses(porting) if use.kind == "call" and use.chain in ("to", "model.to")]
+    for node in made:
+        method = module.parents[node]
+        while isinstance(method, cst.Attribute) and isinstance(module.parents[method], cst.Call):
+            calls.append(module.parents[method])
+            method = module.parents[module.parents[method]]
+    for call in dict.fromkeys(calls):
+        to = _type_of(porting, call) if isinstance(call, cst.Call) else None
+        if isinstance(call, cst.Call) and to is not None:
+            yield call, to
+
+
+def _type_of(porting: Training, call: cst.Call) -> str | None:
+    """The type that `.to(...)` is asked for, or the code that says it; None where it only moves the model."""
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "to":
+        return None
+    for argument in call.args:
+        code, value = porting.module.code(argument.value), read_value(porting.module, argument.value)
+        if value.known and value.literal in TYPES:
+            return str(value.literal)
+        named = argument.keyword is not None and argument.keyword.value == "dtype"
+        if not value.known and (named or code.rpartition(".")[2].endswith("dtype")):
+            return code
+    return None
+
+
+def _is_behind(porting: Training, call: cst.Call, train: cst.CSTNode) -> bool:
+    module = porting.module
+    same = function_around(module, call) is function_around(module, train)
+    return same and module.span(call)[0] > module.span(train)[0]
