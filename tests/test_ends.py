@@ -181,9 +181,11 @@ def test_a_yaml_of_aliases_is_refused(tmp_path: Path, text: str, said: str) -> N
 
 def test_a_function_that_gathers_the_weights_is_replaced_whole() -> None:
     found = port(
-        "from transformers import Trainer\ndef save(trainer: transformers.Trainer, output_dir: str):\n"
+        "from transformers import AutoModelForCausalLM, Trainer\n"
+        "def save(trainer: transformers.Trainer, output_dir: str):\n"
         "    state_dict = get_peft_state(trainer.model.named_parameters())\n"
         "    trainer._save(output_dir, state_dict=state_dict)\n\ndef preprocess():\n"
+        "    model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\n"
         "    trainer = Trainer(model=model)\n    trainer.train()\n    save(trainer=trainer, output_dir='out')\n"
     )
     assert found.status == "ported"
