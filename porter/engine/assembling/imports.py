@@ -21,7 +21,7 @@ from ..dating.argument_releases import MARK, ArgumentRelease
 from ..script.dead_blocks import is_dead
 from ..script.sites import facts_of, indentation
 from .gone_names import is_probe, service_of
-from .left_uses import is_behind, module_of, needs_torch
+from .left_uses import first_of, is_behind, module_of, needs_torch
 from .per_file import first_place
 
 # Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
@@ -97,13 +97,8 @@ def _top_edit(module: Module, wanted: Sequence[NewImport], statements: Sequence[
     return Edit(offset, offset, text, RULE, "the libraries that the port uses", line, column)
 
 
-def _first_of(statement: cst.CSTNode) -> cst.CSTNode:
-    """What stands first in a line of statements; any other node itself."""
-    return statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
-
-
 def _aliases(statement: cst.CSTNode) -> Sequence[cst.ImportAlias]:
-    node = _first_of(statement)
+    node = first_of(statement)
     if isinstance(node, cst.Import | cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
         return node.names
     return ()
@@ -234,7 +229,7 @@ def _still_bound(
         for alias in _aliases(statement):
             is_late = statement not in section and _is_late(module, statement, _alias_name(alias), edits)
             if alias not in gone.get(statement, ()) and not is_late:
-                kept.add((module_of(module, _first_of(statement), alias), module.code(alias).rstrip(", ")))
+                kept.add((module_of(module, first_of(statement), alias), module.code(alias).rstrip(", ")))
     return kept
 
 
@@ -313,7 +308,7 @@ def _line_of(module: Module, statement: cst.CSTNode, kept: Sequence[cst.ImportAl
     if not kept:  # from module import *
         node = statement.body[0]  # type: ignore[attr-defined]
         return ImportLine(module.code(node.module) if node.module is not None else ".", ["*"], False)
-    named = module_of(module, _first_of(statement), kept[0])
+    named = module_of(module, first_of(statement), kept[0])
     return ImportLine(named, [re.sub(r",\s*$", "", clause) for clause in clauses], plain)
 
 

@@ -27,6 +27,11 @@ def is_behind(module: Module, use: cst.CSTNode, statement: cst.CSTNode) -> bool:
     return module.span(use)[0] > module.span(statement)[0] or function_around(module, use) is not None
 
 
+def first_of(statement: cst.CSTNode) -> cst.CSTNode:
+    """What stands first in a line of statements; any other node itself."""
+    return statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
+
+
 def needs_torch(
     module: Module, imported: cst.CSTNode, alias: cst.ImportAlias, left: Sequence[cst.BaseExpression]
 ) -> bool:
