@@ -159,17 +159,14 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     for text in project_sources(source):
         for release in plain_arguments(text).values():
             asked["trl"] = [*asked.get("trl", []), ("<", release)]
-        if (clash := clashes(text)) is not None and not _able(clash, asked.get("transformers", [])):
-            # What a project pins for its other scripts is of one day: the rest of it is let go, too.
-            asked = {"trl": asked["trl"]}
-        if clash is not None:
-            asked["transformers"] = [*asked.get("transformers", []), ("<", clash)]
+        if (clash := clashes(text)) is not None:
+            asked = _with_transformers(asked, [("<", clash)])
     known = "newest table" not in says.get("trl", "newest table")
     if known:
         asked["trl"] = [("==", dated["trl"].partition(" ")[0])]
     if "transformers" in dated and "newest table" not in says["transformers"]:
         era = pins_of(era_of(dated["transformers"].partition(" ")[0]))
-        asked["transformers"] = [*asked.get("transformers", []), *era]
+        asked = _with_transformers(asked, era)
     if "newest table" not in says.get("accelerate", "newest table"):  # which decides in what order rows come
         asked["accelerate"] = [("==", dated["accelerate"].partition(" ")[0])]
     chosen = _chosen(uses, asked, pins)
@@ -207,9 +204,17 @@ def _chosen(
     return min(found, key=lambda chosen: sum(len(each.contradictions) for each in chosen.values()))
 
 
-def _able(clash: str, pins: list[tuple[str, str]]) -> bool:
-    """Whether a transformers older than `clash` is what these pins ask for."""
-    return any(all(fits(one, *pin) for pin in (*pins, ("<", clash))) for one in history().releases("transformers"))
+def _with_transformers(
+    asked: dict[str, list[tuple[str, str]]], pins: list[tuple[str, str]]
+) -> dict[str, list[tuple[str, str]]]:
+    """What is asked for, within `pins` of transformers too.
+
+    Where no release of it is both, what a project pins for its other scripts is let go: it is of one day.
+    """
+    together = [*asked.get("transformers", []), *pins]
+    if any(all(fits(one, *pin) for pin in together) for one in history().releases("transformers")):
+        return asked | {"transformers": together}
+    return {"transformers": pins} | ({"trl": asked["trl"]} if "trl" in asked else {})
 
 
 def _within_known(library: str, pins: list[tuple[str, str]]) -> list[tuple[str, str]]:

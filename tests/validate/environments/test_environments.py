@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from porter.errors import InputError
+from porter.releases.versions import key
 from porter.source.project.pins import packages_installed, packages_of_project
 from porter.validate.environments import choose, make, store
 from porter.validate.environments.choose import imported_packages, source_python, wanted_releases
@@ -70,6 +71,17 @@ def test_what_a_script_uses_dates_the_environment(above: str, call: str, pins: d
     script.write_text(f"from trl import SFTTrainer\n{above}SFTTrainer(model='m', {call}, train_dataset=None)\n")
     wanted, _ = wanted_releases(script)
     assert wanted is not None and {name: wanted.pins[name] for name in pins} == pins
+
+
+def test_a_bound_of_the_project_that_goes_against_the_scripts_own_pin_is_let_go(tmp_path: Path) -> None:
+    """A notebook that pins TRL 0.15 in a project of today: the port reads transformers 4.49, and so it runs."""
+    script = tmp_path / "train.py"
+    trains = "SFTTrainer('Qwen/Qwen2.5-0.5B', train_dataset=rows).train()\n"
+    script.write_text(f"# pip install trl==0.15.2\nfrom trl import SFTTrainer\n{trains}")
+    (tmp_path / "requirements.txt").write_text("transformers>=5.12\npeft>=0.21\naccelerate>=1.15\n")
+    wanted, _ = wanted_releases(script)
+    assert wanted is not None and wanted.pins["trl"] == "0.15.2"
+    assert wanted.pins["transformers"].startswith("4.49.") and key(wanted.pins["peft"]) < (0, 16)
 
 
 def test_a_bound_of_the_project_leaves_the_day_of_the_script(tmp_path: Path) -> None:
