@@ -14,6 +14,8 @@ from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Unknown, evaluate
 from porter.packs.training import is_behind
 
+from .._shown import is_shown_by
+
 PART_OF = "TP314"
 REASON = "Orbax names its checkpoints by their step"
 SHOWS = frozenset("print debug info len sorted str list join".split())
@@ -61,23 +63,9 @@ def _is_shown(porting: Porting, node: cst.BaseExpression) -> bool:
     module = porting.module
     statement = module.parents[node]
     if not isinstance(statement, cst.Assign):
-        return _is_output(porting, node)
+        return is_shown_by(porting, node, SHOWS, keywords=False)
     target = statement.targets[0].target
     found = module.meaning(target)
     if len(statement.targets) != 1 or not isinstance(target, cst.Name) or found is None or len(found[1]) != 1:
         return False
-    return all(_is_output(porting, use) for use in module.references(target.value, found[0]))
-
-
-def _is_output(porting: Porting, node: cst.BaseExpression) -> bool:
-    for around in porting.module.ancestors(node):
-        if isinstance(around, cst.Call):
-            called = around.func.attr if isinstance(around.func, cst.Attribute) else around.func
-            plain = all(argument.keyword is None for argument in around.args)
-            if not plain or not isinstance(called, cst.Name) or called.value not in SHOWS:
-                return False
-        elif isinstance(around, cst.Expr):
-            return True
-        elif not isinstance(around, cst.Arg | cst.BaseFormattedStringContent | cst.FormattedString):
-            return False
-    return False
+    return all(is_shown_by(porting, use, SHOWS, keywords=False) for use in module.references(target.value, found[0]))

@@ -11,6 +11,8 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Use, role_uses
 
+from .._shown import is_shown_by
+
 PART_OF = "TP346"
 REASON = "JAX places arrays by the mesh; a log line names the first device"
 ATTRIBUTES = ("device", "dtype")
@@ -68,13 +70,4 @@ def _is_of_tensor(porting: Porting, node: cst.Attribute) -> bool:
 
 def is_shown(porting: Porting, node: cst.CSTNode) -> bool:
     """Whether a value goes into a line of output and nowhere else: `print(f"on {model.device}")`."""
-    for around in porting.module.ancestors(node):
-        if isinstance(around, cst.Call):
-            called = around.func.attr if isinstance(around.func, cst.Attribute) else around.func
-            if not isinstance(called, cst.Name) or called.value not in LOGS:
-                return False
-        elif isinstance(around, cst.Expr):
-            return True
-        elif not isinstance(around, cst.Arg | cst.BaseFormattedStringContent | cst.FormattedString):
-            return False
-    return False
+    return is_shown_by(porting, node, LOGS)
