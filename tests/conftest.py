@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     for key in (_COMPILED, _STATE, _CACHE):
         shutil.rmtree(config.stash.get(key, ""), ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def one_run_a_process() -> Iterator[None]:
+    """The runtime notes which model the folder of checkpoints is for, in a process that trains once: a later test's
+    model was noted in the folder of an earlier one."""
+    yield
+    sidecar = sys.modules.get("porter.runtime.facts.sidecar")
+    if sidecar is not None:
+        vars(sidecar).update(_model=None, _used=False, _folder=None, _written=None)
 
 
 @pytest.fixture(scope="session")
