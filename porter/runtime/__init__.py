@@ -18,7 +18,7 @@ _HOMES = {
     "callbacks": ("KeepBest", "load_best"),
     "saving.saving_policy": ("SaveOnlyEvery",),
     "saving.checkpoints": ("fresh_dir", "get_last_checkpoint", "resume_dir"),
-    "generation.completions": ("generate",),
+    "generation.completions": ("generate", "manual_seed"),
     "generation.generation_config": ("generation_config", "model_config"),
     "generation.outputs": ("causal_lm_output",),
     "distillation.distillation_batches": ("GKDBatches",),

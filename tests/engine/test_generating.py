@@ -471,3 +471,11 @@ def test_what_generates_as_the_release_of_the_script_did(release: str, pipe: str
     [asked] = [line for line in after.splitlines() if "generation_config=config" in line]
     assert f"generation_config=config, tokenizer=tokenizer{call}" in asked and ("transformers=" in asked) is bool(call)
     assert "rt.generate(model, **ids, top_k=3, tokenizer=tokenizer))" in after
+
+
+def test_a_seed_of_torchs_seeds_what_the_port_samples() -> None:
+    lines = [IDS, "for row in rows:", "    torch.manual_seed(42)", "    print(model.generate(**ids, do_sample=True))"]
+    after = port(script(*lines)).after
+    assert "for row in rows:\n    rt.manual_seed(42)\n    print(rt.generate(" in after and "import torch" not in after
+    after = port(script("torch.manual_seed(7)", "print(len(rows))")).after
+    assert "manual_seed" not in after and "import torch" not in after

@@ -109,3 +109,18 @@ def test_where_only_the_run_knows_of_autocast_the_base_keeps_its_type() -> None:
     found = port(script(", dtype=torch.bfloat16, load_in_4bit=args.four", bf16="args.four"))
     assert "dtype=jnp.bfloat16," in " ".join(found.after.split())
     assert "here it keeps the type that it is loaded in" in said(found, "training.model")
+
+
+def test_codes_are_said_of_the_flag_that_asks_for_them() -> None:
+    """Not of `load_in_8bit=False`; and Unsloth has a type of its own where none is said, bfloat16 where there is one."""
+    text = sft_script(imports=IMPORTS, load=NF4, trainer=", peft_config=LoraConfig(r=8)")
+    text = text.replace(', dtype="bfloat16"', "").replace("load_in_4bit=True", "load_in_4bit=True, load_in_8bit=False")
+    found = port(text, source_trl="0.15.2")
+    assert "0.4 % of which" in said(found, ".load_in_4bit") and "0.4 % of which" not in said(found, ".load_in_8bit")
+    unsloth = """from unsloth import FastModel
+from trl import SFTConfig, SFTTrainer
+model, tokenizer = FastModel.from_pretrained(model_name="unsloth/gemma-3-1b-it", load_in_4bit=True)
+model = FastModel.get_peft_model(model, r=8)
+SFTTrainer(model=model, args=SFTConfig("out"), train_dataset=rows).train()
+"""
+    assert "0.4 % of which" not in said(port(unsloth, source_trl="0.24.0"), ".load_in_4bit")

@@ -18,3 +18,16 @@ def test_calls_differ_and_numpys_generator_is_left_alone() -> None:
     assert _Draws().next() == first[0]  # in another process
     np.random.seed(8)
     assert draws.next() != first[0]
+
+
+def test_a_seed_of_torchs_gives_the_same_again_whatever_numpy_draws() -> None:
+    draws = _Draws()
+    draws.start(42)
+    first = [draws.next(), draws.next()]
+    assert first[0] != first[1]
+    np.random.rand()
+    draws.start(42)
+    np.random.rand()
+    assert [draws.next(), draws.next()] == first
+    draws.start(-1)  # which torch takes, too
+    assert draws.next() != first[0]

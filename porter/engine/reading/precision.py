@@ -63,7 +63,8 @@ def _read_types(porting: Training) -> None:
         porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
         return
     if dtype is not None and dtype.kind == "default" and weights == "bfloat16" and held is not None:
-        _say_codes(porting, f"{CODES}, which transformers 4 makes of a checkpoint where no type is said")
+        if porting.model is None or porting.model.qualified.startswith("transformers."):
+            _say_codes(porting, f"{CODES}, which transformers 4 makes of a checkpoint where no type is said")
         if not held.known and not autocast:  # float32 where the run quantises nothing
             porting.imports.add("import jax.numpy as jnp")
             chosen = choice(asks_when_run(held.code), "jnp.bfloat16", "jnp.float32")
@@ -104,8 +105,8 @@ def _read_types(porting: Training) -> None:
 
 def _say_codes(porting: Training, reason: str) -> None:
     """A reason at the keyword that asks for the format, or at the config that the script doesn't make."""
-    flags = [row.source for row in porting.fields if row.source.endswith((".load_in_4bit", ".load_in_8bit"))]
-    for name in flags or [".quantization_config"]:
+    flags = [row for row in porting.fields if row.source.endswith((".load_in_4bit", ".load_in_8bit"))]
+    for name in [row.source for row in flags if row.value != "False"] or [".quantization_config"]:
         porting.add_reason(name, reason)
 
 

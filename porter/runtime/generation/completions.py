@@ -48,7 +48,8 @@ def generate(
     then from the checkpoint's generation_config.json, then from transformers' defaults (greedy, 20 tokens).
     `tokenizer`: the one that the model was trained with, whose end token joins the checkpoint's, as the Trainer has it.
     `streamer` gets the prompt and the tokens when they are all there. `seed` of the random choices: when None drawn
-    anew for each call, by the state of NumPy's generator, which `transformers.set_seed` seeds. `transformers`: the
+    anew for each call, by `manual_seed`, else by the state of NumPy's generator, which `transformers.set_seed` seeds.
+    `transformers`: the
     release whose GenerationConfig and lengths hold, before 5 without the checkpoint's settings (see `settle`).
 
     ValueError by name for a setting without a counterpart (beams, stopping criteria, ...).
@@ -62,17 +63,27 @@ def generate(
     return sample(model, ids, attention_mask, asked, streamer, seed)
 
 
+def manual_seed(seed: int) -> None:
+    """torch.manual_seed for what `generate` and pipelines draw from now on, whatever the state of NumPy's generator."""
+    _draws.start(seed)
+
+
 class _Draws:
-    """Seeds from a generator of its own that starts anew where the state of NumPy's has changed.
+    """Seeds from a generator of its own that starts anew where the state of NumPy's has changed, or a seed is given.
 
     NumPy's isn't drawn from: on the GPU torch's is, and what a script draws from NumPy's later (a split without a seed,
     an order) would be another.
     """
 
     def __init__(self) -> None:
-        self._state, self._own = b"", np.random.RandomState(0)
+        self._state, self._own, self._given = b"", np.random.RandomState(0), False
+
+    def start(self, seed: int) -> None:
+        self._own, self._given = np.random.RandomState(int(seed) % 2**32), True
 
     def next(self) -> int:
+        if self._given:
+            return int(self._own.randint(2**31))
         _, key, place, *_ = np.random.get_state()
         state = hashlib.sha256(np.asarray(key).tobytes() + str(place).encode()).digest()
         if state != self._state:

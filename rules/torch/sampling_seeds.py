@@ -1,0 +1,34 @@
+"""Seeds of what a script samples itself: `torch.manual_seed(42)` in front of `model.generate(..., do_sample=True)`.
+
+What it does: where the port generates, `torch.manual_seed(seed)` becomes `rt.manual_seed(seed)`, by which `rt.generate`
+and pipelines draw from then on. Elsewhere the call goes, as TP512 says.
+Why: the same prompts with the same seed give the same tokens again, as on the GPU; they are other tokens than there.
+Example: `torch.manual_seed(0); outputs = model.generate(**inputs, temperature=0.7)`
+Use instead: `rt.generate(..., seed=0)` where one call alone is meant.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from porter.packs.api import Phase, Porting, step
+
+ID = "TP541"
+REASON = "the seed of what rt.generate draws"
+SEEDS = ("torch.manual_seed", "torch.random.manual_seed")
+DRAWS = frozenset({"rt.generate", "rt.TextGenerationPipeline"})
+
+
+@step(Phase.ANSWER, reads=("claimed uses",), fills=("claimed names",))
+def seed_generation(porting: Porting) -> None:
+    """Seed the runtime's generation where the script seeds torch and the port generates."""
+    module = porting.module
+    if "manual_seed" not in module.text or not DRAWS & porting.written_names():
+        return
+    for name in SEEDS:
+        for call in module.calls_by_name.get(name, ()):
+            start, end = module.span(call)
+            statement = module.parents[call]
+            if not isinstance(statement, cst.Expr) or len(call.args) != 1 or porting.covered(start):
+                continue
+            porting.edit(start, end, f"{porting.rt('manual_seed')}({module.code(call.args[0].value)})", ID, REASON)
