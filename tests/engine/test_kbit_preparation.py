@@ -112,7 +112,7 @@ def test_where_only_the_run_knows_of_autocast_the_base_keeps_its_type() -> None:
 
 
 def test_codes_are_said_of_the_flag_that_asks_for_them() -> None:
-    """Not of `load_in_8bit=False`; and Unsloth has a type of its own where none is said, bfloat16 where there is one."""
+    """Not of `load_in_8bit=False`; and Unsloth has a type of its own where none is said, bfloat16 if it can."""
     text = sft_script(imports=IMPORTS, load=NF4, trainer=", peft_config=LoraConfig(r=8)")
     text = text.replace(', dtype="bfloat16"', "").replace("load_in_4bit=True", "load_in_4bit=True, load_in_8bit=False")
     found = port(text, source_trl="0.15.2")
