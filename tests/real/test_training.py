@@ -222,6 +222,23 @@ def test_callbacks_are_given_the_model_of_their_step(settings: dict[str, Any], t
             np.testing.assert_allclose(mine, weight, atol=1e-5, err_msg=name)
 
 
+def test_the_last_step_may_be_the_best_checkpoint(tmp_path: Path) -> None:
+    """It is evaluated before Tunix saves it, and is one of those that are compared, as in transformers."""
+    from transformers import Trainer, TrainingArguments
+
+    asked = {"save_strategy": "steps", "save_steps": 4, "eval_steps": 4, "metric_for_best_model": "loss"}
+    asked |= {"save_total_limit": 2, "num_train_epochs": 1}
+    _, hooks = run_tunix(tmp_path / "tunix", **asked)
+    rows = [{"x": x, "y": y} for x, y in zip(X, Y, strict=True)]
+    settings = arguments(tmp_path / "trainer", **asked)
+    args = TrainingArguments(**settings, use_cpu=True, train_sampling_strategy="sequential", label_names=["y"])
+    trainer = Trainer(TorchLine(), args, train_dataset=rows, eval_dataset=rows)
+    trainer.train()
+    assert (hooks.state.best_global_step, trainer.state.best_global_step) == (10, 10)
+    assert str(trainer.state.best_model_checkpoint).endswith("checkpoint-10")
+    assert str(hooks.state.best_model_checkpoint) == str(tmp_path / "tunix" / "10")
+
+
 def test_checkpoints_come_when_asked_and_resume_only_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 2}
     trainer, _ = run_tunix(tmp_path, **asked)
