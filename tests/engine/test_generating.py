@@ -479,3 +479,11 @@ def test_a_seed_of_torchs_seeds_what_the_port_samples() -> None:
     assert "for row in rows:\n    rt.manual_seed(42)\n    print(rt.generate(" in after and "import torch" not in after
     after = port(script("torch.manual_seed(7)", "print(len(rows))")).after
     assert "manual_seed" not in after and "import torch" not in after
+
+
+@pytest.mark.parametrize(
+    ("said", "stays"), [("  # disable gradient calculations", ""), ("  # no grads", ""), ("  # by rows", "  # by rows")]
+)
+def test_a_comment_on_gradients_goes_with_their_guard(said: str, stays: str) -> None:
+    after = port(script(IDS, f"with torch.no_grad():{said}", "    print(model.generate(**ids))")).after
+    assert f"with mesh:{stays}\n    print(rt.generate(" in after

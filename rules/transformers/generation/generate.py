@@ -38,6 +38,7 @@ from .reloaded_model import has_mesh_of_file
 
 ID = "TP311"
 FILLS_UNSET = "5.0.0"  # the first transformers that fills any GenerationConfig with the checkpoint's settings
+OF_GRADIENTS = re.compile(r":[ \t]*#[^\n]*\bgrad[^\n]*", re.IGNORECASE)  # what a comment behind a guard says of it
 GUARDS = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autocast", "torch.amp.autocast"})
 CUDA_AUTOCAST = frozenset({"torch.cuda.amp.autocast", "torch.cuda.amp.autocast_mode.autocast"})
 PARAMETERS = (
@@ -171,6 +172,8 @@ def _settle_guards(porting: Porting, call: cst.Call) -> None:
                     porting.imports.add("import contextlib")
                 instead = [porting.names.mesh] if reachable else [] if kept else ["contextlib.nullcontext()"]
                 new = ", ".join(part.rstrip(", ") for part in [*instead, *kept])
+                if not kept and (said := OF_GRADIENTS.match(module.text, end)) is not None:
+                    end, new = said.end(), f"{new}:"
                 porting.edit(start, end, new, ID, "JAX keeps no gradients unless it is asked for them")
         elif isinstance(node, cst.FunctionDef):
             for decorator in node.decorators:
