@@ -7,14 +7,18 @@ edit lands in the file that holds its place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
 
+from ..text.edit import Edit
+from ..text.edits import Spans
+from ..text.import_lines import names_in
 from .module import Module
-from .scopes import Scope, collect_scopes
+from .scopes import Scope, collect_scopes, starred
 
 BETWEEN = "\n"  # parts the texts of two files
 
@@ -90,6 +94,46 @@ class Merged(Module):
                     index, there = self._settled(target, roots)
                     if there in roots[index].bindings:
                         scope.links[name] = (roots[index], there)
+        for number, root in enumerate(roots):
+            for name, meant in self._starred(number, roots, ()).items():
+                if name not in root.bindings:
+                    root.links[name] = meant
+        return found
+
+    def _starred(self, number: int, roots: Sequence[Scope], around: tuple[int, ...]) -> dict[str, tuple[Scope, str]]:
+        """The names that a file takes by `from utils import *`, and where each is made."""
+        found: dict[str, tuple[Scope, str]] = {}
+        for home in starred(self.parts[number].module.tree):
+            index = self.links[number].get(f"{home}.*", (None, ""))[0]
+            if index is None or index in around:
+                continue
+            root = roots[index]
+            own = {name: root.links.get(name, (root, name)) for name in root.bindings}
+            given = self._starred(index, roots, (*around, number)) | own
+            public = _said_public(root)
+            found |= {
+                name: meant
+                for name, meant in given.items()
+                if (name in public if public is not None else not name.startswith("_"))
+            }
+        return found
+
+    def passed_on(self, part: Part, edits: Sequence[Edit]) -> set[str]:
+        """The names of a file that what is kept or written of other files takes from it by `from utils import *`."""
+        root = self.scopes[part.module.tree]
+        spans = Spans((edit.start, edit.end) for edit in edits)
+        found = set()
+        for other in self.parts:
+            scope = self.scopes[other.module.tree]
+            taken = {name for name, meant in scope.links.items() if meant[0] is root and name not in scope.bindings}
+            if not taken:
+                continue
+            written = names_in("\n".join(edit.new for edit in edits if other.start <= edit.start < other.end))
+            for name in taken:
+                uses = (self.span(use)[0] for use in self.references(scope.links[name][1], root))
+                kept = any(other.start <= use < other.end and use not in spans for use in uses)
+                if kept or re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written):
+                    found.add(scope.links[name][1])
         return found
 
     def _index(self, node: cst.CSTNode) -> int:
@@ -106,3 +150,12 @@ class Merged(Module):
                 break
             target = self.links[index][bindings[0].qualified]
         return target
+
+
+def _said_public(root: Scope) -> set[str] | None:
+    """The names in a file's `__all__`; None where it has none that can be read."""
+    bound = root.bindings.get("__all__", ())
+    value = bound[0].value if len(bound) == 1 else None
+    if not isinstance(value, cst.List | cst.Tuple):
+        return None
+    return {element.value.evaluated_value for element in value.elements if isinstance(element.value, cst.SimpleString)}

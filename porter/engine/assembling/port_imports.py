@@ -8,6 +8,7 @@ import libcst as cst
 
 from ...recipe import Severity
 from ...source.calls import function_around
+from ...source.merged import Merged
 from ...text.edit import Edit
 from ...text.edits import within, without_inner
 from ...text.import_lines import parse_import
@@ -45,7 +46,8 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
         new = [parse_import(text) for text in view.imports]
         anchor = _import_anchor(view, own, [item.bound for item in new])
         find_taken_names(view, [item.bound for item in new])
-        plan = plan_imports(module, own, new, porting.moved, anchor)
+        passed_on = porting.module.passed_on(part, edits) if isinstance(porting.module, Merged) else ()
+        plan = plan_imports(module, own, new, porting.moved, anchor, passed_on)
         own = without_inner(module.text, [*plan.top, *without_empty_blocks(module, [*own, *plan.edits])])
         for library, line in sorted(plan.still_used.items()):
             message = f"{library} is still used here, so the port needs it installed."
