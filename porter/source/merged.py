@@ -7,16 +7,12 @@ edit lands in the file that holds its place.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
 
-from ..text.edit import Edit
-from ..text.edits import Spans
-from ..text.import_lines import names_in
 from .module import Module
 from .scopes import Scope, collect_scopes, starred
 
@@ -116,24 +112,6 @@ class Merged(Module):
                 for name, meant in given.items()
                 if (name in public if public is not None else not name.startswith("_"))
             }
-        return found
-
-    def passed_on(self, part: Part, edits: Sequence[Edit]) -> set[str]:
-        """The names of a file that what is kept or written of other files takes from it by `from utils import *`."""
-        root = self.scopes[part.module.tree]
-        spans = Spans((edit.start, edit.end) for edit in edits)
-        found = set()
-        for other in self.parts:
-            scope = self.scopes[other.module.tree]
-            taken = {name for name, meant in scope.links.items() if meant[0] is root and name not in scope.bindings}
-            if not taken:
-                continue
-            written = names_in("\n".join(edit.new for edit in edits if other.start <= edit.start < other.end))
-            for name in taken:
-                uses = (self.span(use)[0] for use in self.references(scope.links[name][1], root))
-                kept = any(other.start <= use < other.end and use not in spans for use in uses)
-                if kept or re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written):
-                    found.add(scope.links[name][1])
         return found
 
     def _index(self, node: cst.CSTNode) -> int:

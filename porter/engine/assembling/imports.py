@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -22,7 +22,7 @@ from ..script.dead_blocks import is_dead
 from ..script.sites import facts_of, indentation
 from .gone_names import is_probe, service_of
 from .left_uses import first_of, is_behind, module_of, needs_torch
-from .per_file import first_place
+from .per_file import PASSED_ON, first_place
 
 # Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
 GPU_SIDE = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed", "unsloth"})
@@ -48,17 +48,16 @@ def plan_imports(
     new: Iterable[NewImport],
     moved: Mapping[str, str],
     anchor: cst.CSTNode | None,
-    passed_on: Collection[str] = (),
 ) -> ImportPlan:
     """The edits of the import statements, given all other edits.
 
     `moved`: names that stay and come from another module now (`trl.TrlParser` → `porter.runtime.arguments`); with a
     release behind it (`porter.runtime.arguments@0.19@@`) a class is asked for as that release had it.
     `anchor` is the statement that imports the trainer; without one, or where it stands in a class, new imports go to
-    the top of the file. `passed_on`: names that other files of the port take from this one.
+    the top of the file.
     """
     plan = ImportPlan()
-    gone, elsewhere = _aliases_to_drop(module, edits, moved, plan, passed_on)
+    gone, elsewhere = _aliases_to_drop(module, edits, moved, plan)
     section = _section(module, anchor) if anchor is not None else []
     emptied = Spans((edit.start, edit.end) for edit in edits if not edit.new.strip())
     taken = [statement for statement in section if module.span(statement)[0] in emptied]  # by a rule
@@ -127,11 +126,11 @@ def _root(node: cst.CSTNode, alias: cst.ImportAlias) -> str:
 
 
 def _aliases_to_drop(
-    module: Module, edits: Sequence[Edit], moved: Mapping[str, str], plan: ImportPlan, passed_on: Collection[str]
+    module: Module, edits: Sequence[Edit], moved: Mapping[str, str], plan: ImportPlan
 ) -> tuple[dict[cst.CSTNode, list[cst.ImportAlias]], dict[cst.CSTNode, list[NewImport]]]:
     """Aliases that go, by statement, and for the moved ones the imports that take their place."""
     spans = Spans((edit.start, edit.end) for edit in edits)
-    written = " ".join(names_in(edit.new) for edit in edits)
+    written = " ".join([*module.memory.get(PASSED_ON, ()), *(names_in(edit.new) for edit in edits)])
     gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
     elsewhere: dict[cst.CSTNode, list[NewImport]] = {}
     for node in module.parents:
@@ -148,7 +147,7 @@ def _aliases_to_drop(
             if not any(is_behind(module, use, node) for use in left):
                 left = []  # another import of the name, above this one, is theirs
             root = _root(node.body[0], alias)
-            needed = left or name in passed_on or re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written) is not None
+            needed = left or re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written) is not None
             source = next((b.qualified for b in scope.bindings.get(name, ()) if b.node is node.body[0]), "")
             target = moved.get(flatten(source))
             if needed and target is not None:

@@ -8,7 +8,6 @@ import libcst as cst
 
 from ...recipe import Severity
 from ...source.calls import function_around
-from ...source.merged import Merged
 from ...text.edit import Edit
 from ...text.edits import within, without_inner
 from ...text.import_lines import parse_import
@@ -23,6 +22,7 @@ from .per_file import (
     first_import,
     is_touched,
     mesh_edits,
+    note_passed_on,
     own_edits,
     parts_of,
     take_back,
@@ -36,6 +36,7 @@ TRAINERS = ("trl", "unsloth")  # a port that imports one of these trains, or ask
 def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
     """The edits, and those of the imports and install commands of each file that they change."""
     whole: list[Edit] = []
+    note_passed_on(porting.module, edits)
     for part in parts_of(porting.module):
         own = own_edits(part, edits)
         if not is_touched(porting, part, own):
@@ -46,8 +47,7 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
         new = [parse_import(text) for text in view.imports]
         anchor = _import_anchor(view, own, [item.bound for item in new])
         find_taken_names(view, [item.bound for item in new])
-        passed_on = porting.module.passed_on(part, edits) if isinstance(porting.module, Merged) else ()
-        plan = plan_imports(module, own, new, porting.moved, anchor, passed_on)
+        plan = plan_imports(module, own, new, porting.moved, anchor)
         own = without_inner(module.text, [*plan.top, *without_empty_blocks(module, [*own, *plan.edits])])
         for library, line in sorted(plan.still_used.items()):
             message = f"{library} is still used here, so the port needs it installed."
