@@ -144,7 +144,7 @@ print(loss_of({handed}))
 
 
 def test_a_method_that_is_asked_for_in_the_function_that_loads_is_answered_once() -> None:
-    load = '''def load(name):
+    load = """def load(name):
     model = AutoModelForCausalLM.from_pretrained(name)
     if name.endswith("x"):
         model = prepare(model)
@@ -156,8 +156,9 @@ def test_a_method_that_is_asked_for_in_the_function_that_loads_is_answered_once(
 
 trainer = SFTTrainer(model=load("Qwen/Qwen3-0.6B"), args=SFTConfig("out"), train_dataset=rows)
 trainer.train()
-'''
+"""
     imports = "from peft import LoraConfig, get_peft_model\nfrom transformers import AutoModelForCausalLM\n"
     ported = port(f"{imports}{HEAD}{load}")
     assert ported.status == "partial"  # `prepare` of a Tunix model
-    assert "    rt.print_trainable_parameters(model)\n    return model" in ported.after and "if True" not in ported.after
+    assert "    rt.print_trainable_parameters(model)\n    return model" in ported.after
+    assert "if True" not in ported.after
