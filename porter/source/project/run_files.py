@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
-from fnmatch import fnmatch
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from fnmatch import translate
+from functools import cache, lru_cache
 from itertools import chain, islice
 from pathlib import Path
 
@@ -47,8 +48,8 @@ def files_of_runs(
     words = " ".join((text, *models)).lower()
     sure = dict.fromkeys((*_saved(folders, text, patterns), *_beside(folders, patterns)))
     above = (file for folder in folders for file in _in(folder, patterns))
-    below = (file for folder in folders if _is_projects(folder) for file in _below(folder, patterns))
-    others = chain(_named(folders, text, patterns), above, _below(folders[0], patterns), below)
+    tops = dict.fromkeys((folders[0], *filter(_is_projects, folders)))
+    others = chain(_named(folders, text, patterns), above, _below(tops, patterns))
     rest = islice((file for file in dict.fromkeys(others) if file not in sure), MOST_FILES)
     found = 0
     for file in dict.fromkeys((*sure, *rest)):
@@ -102,37 +103,54 @@ def _is_projects(folder: Path) -> bool:
     return any(os.path.lexists(folder / name) for name in OF_A_PROJECT)
 
 
-def _below(folder: Path, patterns: Collection[str]) -> Iterator[Path]:
-    """Files below the script's folder, the nearest first."""
-    level, looked = [folder], 0
-    for _ in range(DEEPEST):
-        level = [below for each in level for below in _folders_in(each)]
-        for each in level:
-            looked += 1
+def _below(tops: Iterable[Path], patterns: Collection[str]) -> Iterator[Path]:
+    """Files below the script's folder and those of its project, the nearest first; each folder is listed once."""
+    listed = cache(_listed)
+    for top in tops:
+        level, looked = [top], 0
+        for _ in range(DEEPEST):
+            level = [below for each in level for below in _kept(each, listed(each)[1])]
+            for each in level:
+                looked += 1
+                if looked > MOST_FOLDERS:
+                    break
+                yield from _wanted(each, listed(each)[0], patterns)
             if looked > MOST_FOLDERS:
-                return
-            yield from _in(each, patterns)
+                break
 
 
 def _in(folder: Path, patterns: Collection[str]) -> Iterator[Path]:
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
-    for name in names:
-        if any(fnmatch(name, pattern) for pattern in patterns) and is_file(folder / name):
-            yield folder / name
+    return _wanted(folder, _listed(folder)[0], patterns)
 
 
 def _folders_in(folder: Path) -> list[Path]:
     """The folders in a folder, of checkpoints the last first; no links."""
+    return _kept(folder, _listed(folder)[1])
+
+
+def _listed(folder: Path) -> tuple[list[str], list[str]]:
+    """The names of all that lies in a folder, and of the folders among them that are no links."""
     try:
         with os.scandir(folder) as entries:
-            names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+            found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
     except OSError:
-        return []
+        return [], []
+    return [name for name, _ in found], [name for name, is_folder in found if is_folder]
+
+
+def _wanted(folder: Path, names: Iterable[str], patterns: Collection[str]) -> Iterator[Path]:
+    matching = filter(_any_of(tuple(patterns)).match, names)
+    return (path for name in sorted(matching) if is_file(path := folder / name))
+
+
+def _kept(folder: Path, names: Iterable[str]) -> list[Path]:
     kept = [name for name in names if not name.startswith(".") and name not in OF_NO_RUN]
     return [folder / name for name in sorted(kept, key=_order)][:MOST_FOLDERS]
+
+
+@lru_cache(maxsize=16)
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
 
 
 def _order(name: str) -> tuple[str, int]:
