@@ -46,10 +46,11 @@ def files_of_runs(
     given = (folder / name for name in settings for folder in folders)
     text = "\n".join((text, *(_text(file) or "" for file in dict.fromkeys(given) if is_file(file))))
     words = " ".join((text, *models)).lower()
-    sure = dict.fromkeys((*_saved(folders, text, patterns), *_beside(folders, patterns)))
+    places = [*_places(folders, text)]
+    sure = dict.fromkeys((*_saved(places, patterns), *_beside(folders, patterns)))
     above = (file for folder in folders for file in _in(folder, patterns))
     tops = dict.fromkeys((folders[0], *filter(_is_projects, folders)))
-    others = chain(_named(folders, text, patterns), above, _below(tops, patterns))
+    others = chain(_named(places, patterns), above, _below(tops, patterns))
     rest = islice((file for file in dict.fromkeys(others) if file not in sure), MOST_FILES)
     found = 0
     for file in dict.fromkeys((*sure, *rest)):
@@ -60,18 +61,18 @@ def files_of_runs(
             yield _shown(file, folders), held
 
 
-def _saved(folders: Sequence[Path], text: str, patterns: Collection[str]) -> Iterator[Path]:
+def _saved(places: Iterable[Path], patterns: Collection[str]) -> Iterator[Path]:
     """Files in the folders that a script names, and of their checkpoints."""
-    for place in _places(folders, text):
+    for place in places:
         yield from _in(place, patterns)
         for below in _folders_in(place):
             if below.name.startswith("checkpoint-"):
                 yield from _in(below, patterns)
 
 
-def _named(folders: Sequence[Path], text: str, patterns: Collection[str]) -> Iterator[Path]:
+def _named(places: Iterable[Path], patterns: Collection[str]) -> Iterator[Path]:
     """Files in the folders of those that a script names."""
-    for place in _places(folders, text):
+    for place in places:
         for below in _folders_in(place):
             yield from _in(below, patterns)
 
@@ -82,12 +83,9 @@ def _places(folders: Sequence[Path], text: str) -> Iterator[Path]:
     found = dict.fromkeys(quoted or plain for quoted, plain in LITERAL.findall(text))
     names = [name for name in found if name not in loaded and len(name) <= LONGEST]
     for name in names:
-        places = (Path(os.path.realpath(folder / name)) for folder in folders)
-        yield from (
-            place
-            for place in places
-            if place not in folders and place.is_relative_to(folders[-1]) and os.path.isdir(place)
-        )
+        named = [each for folder in folders if os.path.isdir(each := os.path.join(folder, name))]
+        places = (Path(os.path.realpath(each)) for each in named)
+        yield from (place for place in places if place not in folders and place.is_relative_to(folders[-1]))
 
 
 def _beside(folders: Sequence[Path], patterns: Collection[str]) -> Iterator[Path]:
@@ -107,28 +105,26 @@ def _below(tops: Iterable[Path], patterns: Collection[str]) -> Iterator[Path]:
     """Files below the script's folder and those of its project, the nearest first; each folder is listed once."""
     listed = cache(_listed)
     for top in tops:
-        level, looked = [top], 0
+        level, looked = [str(top)], 0
         for _ in range(DEEPEST):
-            level = [below for each in level for below in _kept(each, listed(each)[1])]
-            for each in level:
-                looked += 1
-                if looked > MOST_FOLDERS:
-                    break
+            level = [f"{each}{os.sep}{name}" for each in level for name in _kept(listed(each)[1])]
+            for each in level[: MOST_FOLDERS - looked]:
                 yield from _wanted(each, listed(each)[0], patterns)
+            looked += len(level)
             if looked > MOST_FOLDERS:
                 break
 
 
 def _in(folder: Path, patterns: Collection[str]) -> Iterator[Path]:
-    return _wanted(folder, _listed(folder)[0], patterns)
+    return _wanted(str(folder), _listed(str(folder))[0], patterns)
 
 
 def _folders_in(folder: Path) -> list[Path]:
     """The folders in a folder, of checkpoints the last first; no links."""
-    return _kept(folder, _listed(folder)[1])
+    return [folder / name for name in _kept(_listed(str(folder))[1])]
 
 
-def _listed(folder: Path) -> tuple[list[str], list[str]]:
+def _listed(folder: str) -> tuple[list[str], list[str]]:
     """The names of all that lies in a folder, and of the folders among them that are no links."""
     try:
         with os.scandir(folder) as entries:
@@ -138,14 +134,14 @@ def _listed(folder: Path) -> tuple[list[str], list[str]]:
     return [name for name, _ in found], [name for name, is_folder in found if is_folder]
 
 
-def _wanted(folder: Path, names: Iterable[str], patterns: Collection[str]) -> Iterator[Path]:
+def _wanted(folder: str, names: Iterable[str], patterns: Collection[str]) -> Iterator[Path]:
     matching = filter(_any_of(tuple(patterns)).match, names)
-    return (path for name in sorted(matching) if is_file(path := folder / name))
+    return (path for name in sorted(matching) if is_file(path := Path(folder, name)))
 
 
-def _kept(folder: Path, names: Iterable[str]) -> list[Path]:
+def _kept(names: Iterable[str]) -> list[str]:
     kept = [name for name in names if not name.startswith(".") and name not in OF_NO_RUN]
-    return [folder / name for name in sorted(kept, key=_order)][:MOST_FOLDERS]
+    return sorted(kept, key=_order)[:MOST_FOLDERS]
 
 
 @lru_cache(maxsize=16)
@@ -154,7 +150,7 @@ def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _order(name: str) -> tuple[str, int]:
-    step = re.fullmatch(r"(checkpoint-)(\d+)", name)
+    step = re.fullmatch(r"(checkpoint-)(\d+)", name) if name.startswith("checkpoint-") else None
     return (step[1], -int(step[2])) if step else (name, 0)
 
 
