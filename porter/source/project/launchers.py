@@ -38,7 +38,7 @@ def images_of(script: Path, text: str, launchers: Iterable[tuple[str, str]]) -> 
 
 
 def containers_of(script: Path, library: str, launchers: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Which release of `library` is in the container that one of `launchers` makes for `script`: the file, and `4.44`."""
+    """Which release of `library` is in the container that a launcher makes for `script`: the file, and `4.44`."""
     entry = re.compile(rf"\bentry_point\s*=\s*\\?[\"'][\w./-]*\b{re.escape(script.name)}\\?[\"']")
     version = re.compile(rf"\b{re.escape(library)}_version\s*=\s*\\?[\"'](\d+(?:\.\d+)+)\\?[\"']")
     for where, words in launchers:

@@ -77,6 +77,7 @@ class Asked:
     against: str = ""
     shown: bool = False
     left: bool = False
+    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,6 @@ class Around:
 
     files: list[tuple[str, str]]
     launchers: list[tuple[str, str]]
-    beside: str = ""
 
 
 def pins_of_project(
