@@ -172,7 +172,8 @@ def _steps(packs: tuple[Pack, ...]) -> dict[tuple[Phase, str], tuple[Step, ...]]
 
 
 def _settle(porting: Porting) -> None:
-    """Take out what the others leave, again until nothing more falls."""
+    """Take out what the others leave, again until nothing more falls. What two have planned alike is one edit."""
+    porting.edits = list(dict.fromkeys(porting.edits))
     for _ in range(MOST_ROUNDS):
         before = porting.edits
         porting.edits = list(before)
