@@ -9,6 +9,7 @@ as they are.
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +33,25 @@ SUFFIX = "_tunix"
 def port_script(path: Path, options: Options | None = None) -> Port:
     """Port one file, with what it imports of its project unless that is worse. InputError as `port_file`."""
     given = options or Options()
-    return within_budget(lambda: _port(path, given), path, given.budget)
+    return within_budget(lambda: _with_caller(path, given), path, given.budget)
+
+
+def _with_caller(path: Path, options: Options) -> Port:
+    """The port of a file; of a module that only defines functions, where more is left to do, as its caller has it."""
+    from .callers import port_by_caller  # which reads scripts as this does
+
+    port = _port(path, options)
+    if port.status != "partial" or port.notebook is not None or not _only_defines(path):
+        return port
+    return port_by_caller(path, options) or port
+
+
+def _only_defines(path: Path) -> bool:
+    """Whether a file runs nothing of its own: imports, definitions and settings alone."""
+    body = ast.parse(read_module(path).text).body
+    values = (node.value for node in body if isinstance(node, ast.Expr))
+    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Expr)
+    return all(isinstance(node, kinds) for node in body) and all(isinstance(value, ast.Constant) for value in values)
 
 
 def _port(path: Path, options: Options) -> Port:
