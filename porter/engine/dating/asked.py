@@ -11,7 +11,7 @@ from ...releases.versions import Pin, fits
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import given_by_launches
 from ...source.project.bounds import can_meet
-from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Asked, asked_of_project, spelled
+from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Around, Asked, around_script, asked_of_project, spelled
 from ...source.project.printed import Shown
 from ...source.project.run_files import files_of_runs
 from ..script.training import Training
@@ -21,6 +21,7 @@ from .model_families import models_loaded
 OF_PIP = (PRINTED, INSTALLED)  # where a library may have brought another release than the script asks for
 ASKED = ("what asks for a release of",)
 ANOTHER_DAY = ("what runs of another day have left",)
+AROUND = ("what lies around the script",)
 RUNS = ("what its runs have left",)
 OUT_OF_REACH = ("places that ask for what the script cannot run on",)
 
@@ -155,7 +156,11 @@ def _asked(porting: Training, library: str) -> list[Asked]:
         raw = module.notebook.raw if module.notebook is not None else ""  # its outputs say what pip installed
         shown = [row for pack in porting.packs if not module.roots.isdisjoint(pack.reads) for row in pack.shown]
         script, runs = Path(module.path), _runs(porting, shown)
-        porting.answers[key] = [*asked_of_project(script, module.text, library, raw, floors(porting), shown, runs)]
+        if AROUND not in porting.answers:
+            porting.answers[AROUND] = around_script(script, module.text)
+        around: Around = porting.answers[AROUND]
+        asks = asked_of_project(script, module.text, library, raw, floors(porting), shown, runs, around)
+        porting.answers[key] = [*asks]
     found_before: list[Asked] = porting.answers[key]
     return found_before
 
