@@ -11,8 +11,8 @@ from pathlib import Path
 
 from .comparing.trace import Trace
 from .helping import last_error
+from .observing.remedies import remedy_for
 from .observing.settings import Settings
-from .remedies import remedy_for
 from .running.processes import RunFailed
 from .stand_ins.data.plan import KEPT
 from .stand_ins.data.repair import REPAIR

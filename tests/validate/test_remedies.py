@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from porter.validate.made_up_again import repaired
+from porter.validate.observing.remedies import INPUT_GRADIENTS, SHORT_ROWS, remedy_for, said_of
 from porter.validate.observing.settings import Settings
-from porter.validate.remedies import INPUT_GRADIENTS, SHORT_ROWS, remedy_for, said_of
 from porter.validate.running.processes import RunFailed
 from porter.validate.stand_ins.data.plan import KEPT, DataPlan
 

@@ -24,10 +24,10 @@ from ..comparing.configuration import dtype_class
 from ..observing.clock import tell_alike
 from ..observing.events import Events
 from ..observing.guard import keep_to_copy
+from ..observing.remedies import INPUT_GRADIENTS, said_of
 from ..observing.settings import Settings
 from ..observing.spelling import by_place
 from ..observing.unseeded import begin_alike
-from ..remedies import INPUT_GRADIENTS, said_of
 from ..running.script import run_script, search_only_libraries
 from ..stand_ins.command_line.answers import answer_questions
 from ..stand_ins.command_line.arguments import provide_arguments

@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any
 
 from ...observing.callers import of_user
+from ...observing.remedies import SHORT_ROWS, said_of
 from ...observing.settings import Settings
-from ...remedies import SHORT_ROWS, said_of
 from .columns import Found, Read, find_reads, longest_wanted, rows_wanted
 from .known import known_dataset
 from .rows import OVER, made_up_rows
