@@ -136,4 +136,5 @@ def _said_public(root: Scope) -> set[str] | None:
     value = bound[0].value if len(bound) == 1 else None
     if not isinstance(value, cst.List | cst.Tuple):
         return None
-    return {element.value.evaluated_value for element in value.elements if isinstance(element.value, cst.SimpleString)}
+    names = [each.value.evaluated_value for each in value.elements if isinstance(each.value, cst.SimpleString)]
+    return {name for name in names if isinstance(name, str)}

@@ -41,12 +41,12 @@ def drop_repeated_sizes(porting: Porting) -> None:
     """`model.config.vocab_size = len(tokenizer)` behind a resize to the same number, which has set it."""
     module = porting.module
     resized: dict[str, int] = {}
-    uses = [use for use in role_uses(porting) if use.role in ("model", "trainer")]
-    for use in uses:
-        if use.kind == "call" and use.chain.split(".")[-1] == "resize_token_embeddings" and use.outer.args:
-            if len(use.outer.args) == 1:
-                resized.setdefault(module.code(use.outer.args[0].value), module.span(use.name)[0])
-    for use in uses:
+    for use in role_uses(porting):
+        call = use.outer
+        if use.chain.removeprefix("model.") == "resize_token_embeddings" and isinstance(call, cst.Call):
+            if len(call.args) == 1:
+                resized.setdefault(module.code(call.args[0].value), module.span(use.name)[0])
+    for use in role_uses(porting):
         assign = module.parents[module.parents[use.outer]]
         if use.kind != "assign" or use.chain.removeprefix("model.") != "config.vocab_size":
             continue
