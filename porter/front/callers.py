@@ -21,7 +21,7 @@ from ..recipe import Finding
 from ..source.folder import NEVER, SourceTree, imported_names
 from ..source.parsing import read_module
 from ..source.project.folders import project_folders
-from ..source.project.modules import ABOVE, find_project_file
+from ..source.project.modules import find_project_file
 from .with_modules import tree_around, with_modules
 
 MOST_FILES, MOST_CALLERS = 300, 3
@@ -32,7 +32,8 @@ RULE = "TP001"
 def port_by_caller(path: Path, options: Options) -> Port | None:
     """The port of a module as a script of its project calls it; None where none does, or where more is left to do."""
     script = path.absolute()
-    for caller in _callers(script):
+    root = project_folders(script, above=0)[-1]
+    for caller in _callers(script, root):
         try:
             tree, main = tree_around(caller, read_module(caller))
             if script not in {tree.root / file for file in tree.files}:
@@ -40,17 +41,20 @@ def port_by_caller(path: Path, options: Options) -> Port | None:
             whole = port_module(tree.merged(main), options)
         except InputError:
             continue
-        port = _of_module(tree, script.relative_to(tree.root), main, whole) if whole.status == "ported" else None
+        port = _of_module(tree, script.relative_to(tree.root), whole) if whole.status == "ported" else None
         if port is not None:
-            return port
+            name = caller.relative_to(root).as_posix()
+            message = f"{name} makes the model of this module, and it is ported as that calls it."
+            fix = f"Port that script, too: tpu-port {name} -o OUT, which writes its modules beside it."
+            finding = Finding(RULE, "warning", message, fix, 1, 1)
+            return replace(port, recipe=port.recipe.with_findings([finding]))
     return None
 
 
-def _callers(script: Path) -> Iterator[Path]:
+def _callers(script: Path, root: Path) -> Iterator[Path]:
     """Scripts that import a module, itself or through others of the project, the nearest first."""
-    files = list(_sources(project_folders(script, above=ABOVE)[-1]))
     users: dict[Path, list[Path]] = {}
-    for file in files:
+    for file in _sources(root):
         for name in imported_names(file):
             found = find_project_file(str(file), name)
             if found is not None and found[0] != file:
@@ -90,7 +94,7 @@ def _is_small(file: Path) -> bool:
     return True
 
 
-def _of_module(tree: SourceTree, module: Path, main: Path, whole: Port) -> Port | None:
+def _of_module(tree: SourceTree, module: Path, whole: Port) -> Port | None:
     """What became of a module in the port of the script that calls it, with the modules that it imports."""
     ports = {Path(port.path).relative_to(tree.root): port for port in whole.modules}
     port = ports.get(module)
@@ -99,9 +103,4 @@ def _of_module(tree: SourceTree, module: Path, main: Path, whole: Port) -> Port 
     reached = set(tree.reached(module))
     recipe = replace(whole.recipe, source=port.recipe.source, findings=port.findings, fields=port.recipe.fields)
     inner = tuple(other for file, other in ports.items() if file in reached and file != module)
-    found = with_modules(tree, module, replace(port, recipe=recipe, modules=inner))
-    if found is None:
-        return None
-    message = f"{main.as_posix()} makes the model of this module, and it is ported as that calls it."
-    fix = f"Port that script, too: tpu-port {main.as_posix()} -o OUT, which writes its modules beside it."
-    return replace(found, recipe=found.recipe.with_findings([Finding(RULE, "warning", message, fix, 1, 1)]))
+    return with_modules(tree, module, replace(port, recipe=recipe, modules=inner))
