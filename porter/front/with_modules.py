@@ -10,6 +10,7 @@ as they are.
 from __future__ import annotations
 
 import ast
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,7 +68,21 @@ def _port(path: Path, options: Options) -> Port:
         return alone
     if RANKS.get(whole.status) is None or _worse(whole) > _worse(alone):
         return alone
-    return with_modules(tree, script, whole) or alone
+    return with_modules(tree, script, whole) or _without_modules(path, alone, whole)
+
+
+def _without_modules(path: Path, alone: Port, whole: Port) -> Port:
+    """The script's port alone, where modules that would change with it can't be written beside it: which is said."""
+    left = [port for port in whole.modules if any(edit.rule != "TP001" for edit in port.edits)]
+    if not left:
+        return alone
+    folder = path.absolute().parent
+    names = " and ".join(Path(os.path.relpath(port.path, folder)).as_posix() for port in left)
+    why = "; ".join(dict.fromkeys(edit.reason for port in left for edit in port.edits if edit.rule != "TP001"))
+    message = f"{names} would change with this file ({why}), and can't be written beside it: it stays as it is."
+    fix = "Port the project's folder, where each module keeps its place: tpu-port DIR -o OUT."
+    recipe = alone.recipe.with_findings([Finding("TP001", "error", message, fix, 1, 1)])
+    return replace(alone, status="partial", recipe=recipe)
 
 
 def _worse(port: Port) -> tuple[int, int]:
