@@ -58,6 +58,7 @@ _HOMES = {
     "preferences.preference_trainer": ("PreferenceTrainer", "preference_loss"),
     "models.attention_blocks": ("attend_in_blocks",),
     "models.rematerialize": ("remat",),
+    "rows.stacking": ("stack_rows",),
     "rows.response_masks": ("CompletionOnly", "IgnorePadding", "ResponsesOnly"),
     "training.train_result": ("train_result",),
     "rollouts.grpo_batches": ("GRPOBatches",),

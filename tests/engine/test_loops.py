@@ -426,3 +426,50 @@ for step in range(20):
 def test_an_iterator_that_only_the_loop_draws_from_goes_with_it(before: str, after: str, status: str) -> None:
     found = port(DRAWN.replace("drawn = iter", f"{before}drawn = iter") + after)
     assert found.status == status and ("drawn = iter(loader)" in found.after) == bool(after), found.after
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "for mask, ids, labels in loader:\n    loss = model(ids, attention_mask=mask, labels=labels).loss\n",
+        "for batch in loader:\n    mask, ids, labels = batch\n"
+        "    loss = model(ids, attention_mask=mask, labels=labels).loss\n",
+        "for step, (mask, ids, labels) in enumerate(loader):\n    ids, labels = ids.to(device), labels.to(device)\n"
+        "    loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss\n",
+        "for batch in loader:\n    batch = tuple(part.to(device) for part in batch)\n"
+        "    loss = model(batch[1], attention_mask=batch[0], labels=batch[2]).loss\n",
+    ],
+)
+def test_the_parts_of_a_tuple_are_told_by_their_places(lines: str) -> None:
+    _, loop = read(f"{lines}    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n")
+    assert not loop.obstacles
+    assert loop.inputs == {"input_ids": "1", "attention_mask": "0", "labels": "2"}
+
+
+def test_a_batch_that_is_taken_apart_otherwise_is_the_users_own() -> None:
+    _, loop = read(
+        "for ids, *rest in loader:\n    loss = model(ids, labels=ids).loss\n    loss.backward()\n    optimizer.step()\n"
+        "    optimizer.zero_grad()\n"
+    )
+    assert [obstacle.reason for obstacle in loop.obstacles] == [
+        "a batch is taken apart otherwise than into its parts, one name each"
+    ]
+
+
+def test_an_axis_that_the_tokenizer_leaves_may_be_squeezed() -> None:
+    text = STANDARD.replace(
+        "model(**batch)", "model(input_ids=batch['input_ids'].squeeze(1), labels=batch['input_ids'].squeeze(1).clone())"
+    )
+    assert said(*read(text))["inputs"] == {"input_ids": "input_ids", "labels": "input_ids"}
+    _, loop = read(text.replace("squeeze(1)", "squeeze(0)"))
+    assert loop.obstacles
+
+
+def test_without_a_collate_fn_rows_are_stacked_as_torch_does() -> None:
+    text = f"""{HEAD}from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+loader = DataLoader(rows, batch_size=2)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+"""
+    ported = port(text + STANDARD)
+    assert ported.status == "ported" and "    rows,\n    rt.stack_rows,\n    mesh,\n" in ported.after

@@ -28,7 +28,7 @@ from ..script.fill_from_tables import (
 )
 from ..script.sites import Argument, Site, indentation
 from ..script.training import Training
-from .advice import COLLATE, DIVIDE, advice
+from .advice import DIVIDE, advice
 from .facts import Loop
 from .forward import NotStandard
 from .models_trained import say_others, unloaded
@@ -131,8 +131,8 @@ def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
     assert loader is not None
     for name, keyword in (("train_dataset", "dataset"), ("data_collator", "collate_fn")):
         given = loader.argument(keyword)
-        assert given is not None
-        arguments.append(replace(given, name=name))
+        if given is not None:
+            arguments.append(replace(given, name=name))
     return Site(  # a loop is no call, but stands where a trainer would
         role="trainer", rule=rule, qualified=LOOP, arguments=tuple(arguments), start=start, end=end,
         statement_start=start, statement_end=end, indent=indentation(module.text, start), line=line, column=column,
@@ -215,9 +215,7 @@ def _missing_parts(porting: Training, loop: Loop) -> Iterator[NotStandard]:
     if loader is None:
         node, made = _where_made(porting, loop, name) if name else (loop.loader, "")
         reason = f"its batches don't come from a DataLoader of this file{made}"
-        yield NotStandard(node, reason, "Make the DataLoader in this file, with its collate_fn.")
-    elif loader.argument("collate_fn") is None:
-        yield NotStandard(loader.node, "the DataLoader has no collate_fn: torch's own stacks tensors", COLLATE)
+        yield NotStandard(node, reason, "Make the DataLoader in this file.")
 
 
 def _wrong_optimizer(porting: Training, loop: Loop) -> Iterator[NotStandard]:
@@ -321,7 +319,8 @@ def read_loop_parts(porting: Training, versions: Mapping[str, str]) -> None:
     values["loss.mean_over"] = Value("literal", "'micro_batch'")
     values["data.sampling"] = _sampling(porting, loader)
     if any(key != keyword for keyword, key in loop.inputs.items()) or "attention_mask" not in loop.inputs:
-        values["data.inputs"] = Value("literal", json.dumps(loop.inputs))
+        inputs = {keyword: int(key) if key.isdigit() else key for keyword, key in loop.inputs.items()}
+        values["data.inputs"] = Value("literal", json.dumps(inputs))
     porting.fill(values)
     _seed(porting)
     _say_left(porting, loop)
