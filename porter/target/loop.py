@@ -6,6 +6,7 @@ import re
 
 import libcst as cst
 
+from ..engine.loops.groups import read_groups
 from ..engine.loops.loop_trainer import loop_parts
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, shown
@@ -34,6 +35,10 @@ def _remove_parts(porting: Porting) -> None:
     for call in porting.module.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "prepare" and _takes(porting, call):
             porting.remove_statement(call, optimizer.rule, "the mesh says where everything lies")
+    params = optimizer.argument("params")
+    groups = read_groups(porting.module, params.node) if params is not None else None
+    if groups is not None and groups.held is not None:
+        porting.remove_statement(groups.held.node, optimizer.rule, "the mask says which weights don't decay")
     _count_batches(porting, loader)
     for part in parts[1:]:
         _say_uses(porting, part)

@@ -7,6 +7,7 @@ import re
 import libcst as cst
 
 from ...source.module import Module
+from ...source.scopes import walk
 
 # Keywords of a causal language model's forward pass that a batch may give it.
 MODEL_INPUTS = ("input_ids", "attention_mask", "labels", "position_ids", "use_cache", "return_dict")
@@ -66,6 +67,22 @@ class ForwardPass:
         elif keys is not None:
             self.dicts[name] = keys
         return found is not None or part is not None or keys is not None
+
+    def unknown(self, target: cst.BaseExpression) -> None:
+        """Names that hold some part of a batch: that is said already, and what is made of them isn't any more."""
+        for name in walk(target):
+            if isinstance(name, cst.Name):
+                self.parts.setdefault(name.value, UNKNOWN)
+
+    def take_apart(self, target: cst.Tuple | cst.List) -> bool:
+        """`ids, mask, labels = batch`: each name holds the part of its place. Whether that is all that it does."""
+        if not all(isinstance(each, cst.Element) and isinstance(each.value, cst.Name) for each in target.elements):
+            self.unknown(target)
+            return False
+        for place, each in enumerate(target.elements):
+            assert isinstance(each.value, cst.Name)
+            self.parts[each.value.value] = str(place)
+        return True
 
     def _dict(self, value: cst.Dict) -> dict[str, str] | None:
         """`{"input_ids": batch["input_ids"].to(device), ...}`: keyword → key of the batch."""

@@ -31,6 +31,7 @@ from ..script.training import Training
 from .advice import DIVIDE, advice
 from .facts import Loop
 from .forward import NotStandard
+from .groups import fill_groups, read_groups
 from .models_trained import say_others, unloaded
 from .training_loops import read_loop, training_loops
 
@@ -227,7 +228,9 @@ def _wrong_optimizer(porting: Training, loop: Loop) -> Iterator[NotStandard]:
         yield NotStandard(node, reason, fix)
         return
     params = optimizer.argument("params")
-    if params is not None and WHOLE.fullmatch(" ".join(params.text.split())) is None:
+    if params is None or WHOLE.fullmatch(" ".join(params.text.split())) is not None:
+        return
+    if read_groups(porting.module, params.node) is None:
         yield NotStandard(params.node or optimizer.node, "the optimizer gets groups of parameters of its own")
 
 
@@ -322,6 +325,7 @@ def read_loop_parts(porting: Training, versions: Mapping[str, str]) -> None:
         inputs = {keyword: int(key) if key.isdigit() else key for keyword, key in loop.inputs.items()}
         values["data.inputs"] = Value("literal", json.dumps(inputs))
     porting.fill(values)
+    fill_groups(porting, optimizer)
     _seed(porting)
     _say_left(porting, loop)
 

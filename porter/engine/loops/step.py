@@ -55,22 +55,6 @@ class StepReader:
         except NotStandard as error:
             self.loop.obstacles.append(error)
 
-    def _unknown(self, target: cst.BaseExpression) -> None:
-        """Names that hold some part of a batch: that is said already, and what is made of them isn't any more."""
-        for name in walk(target):
-            if isinstance(name, cst.Name):
-                self.forward.parts.setdefault(name.value, UNKNOWN)
-
-    def _apart(self, target: cst.Tuple | cst.List) -> bool:
-        """`ids, mask, labels = batch`: each name holds the part of its place. Whether that is all that it does."""
-        if not all(isinstance(each, cst.Element) and isinstance(each.value, cst.Name) for each in target.elements):
-            self._unknown(target)
-            return False
-        for place, each in enumerate(target.elements):
-            assert isinstance(each.value, cst.Name)
-            self.forward.parts[each.value.value] = str(place)
-        return True
-
     def _body(self, lines: Sequence[cst.CSTNode]) -> None:
         for line in lines:
             self._guarded(self._statement, line)
@@ -283,7 +267,7 @@ class StepReader:
                         self.forward.parts[held.value.value] = part
                 return
             if isinstance(target, cst.Tuple | cst.List) and self.forward.part(value) == "*":
-                if self._apart(target):
+                if self.forward.take_apart(target):
                     return
                 raise NotStandard(node, APART, DICT)
         if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign) and not self.backward:

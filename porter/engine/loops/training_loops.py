@@ -168,7 +168,7 @@ class _Reader(StepReader):
             self._drawn(statement)
         except NotStandard as error:
             self.loop.obstacles.append(error)
-            self._unknown(statement.target)
+            self.forward.unknown(statement.target)
         self._body(lines_of(statement.body))
 
     def _drawn(self, statement: cst.For) -> None:
@@ -189,7 +189,7 @@ class _Reader(StepReader):
             raise NotStandard(statement, "its batches are made in the loop, not drawn from a DataLoader", LOADER)
         self.loop.loader = source
         if isinstance(target, cst.Tuple | cst.List):
-            if not self._apart(target):
+            if not self.forward.take_apart(target):
                 raise NotStandard(statement, APART, DICT)
             return
         assert isinstance(target, cst.Name)

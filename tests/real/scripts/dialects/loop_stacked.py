@@ -25,7 +25,15 @@ class Rows(Dataset):
 
 rows = load_dataset("json", data_files="train.jsonl", split="train")
 loader = DataLoader(Rows(rows["output"]), batch_size=3, shuffle=False)
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+no_decay = ["bias", "layernorm.weight"]
+groups = [
+    {
+        "params": [p for n, p in model.named_parameters() if not any(nd in n for nd in no_decay)],
+        "weight_decay": 0.5,
+    },
+    {"params": [p for n, p in model.named_parameters() if any(nd in n for nd in no_decay)], "weight_decay": 0.0},
+]
+optimizer = torch.optim.AdamW(groups, lr=1e-3)
 
 model.train()
 for epoch in range(2):
