@@ -518,3 +518,18 @@ def test_other_groups_are_the_scripts_own(old: str, new: str) -> None:
     ported = port(GROUPED.replace("GROUPS", changed))
     assert ported.status == "unsupported"
     assert any("groups of parameters of its own" in finding.message for finding in ported.findings)
+
+
+def test_what_is_let_go_behind_the_loop_leaves_out_what_the_port_lacks() -> None:
+    text = f"""{HEAD}from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+loader = DataLoader(rows, batch_size=2)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+{STANDARD}
+del model, optimizer, loader
+del optimizer
+del loss, batch
+"""
+    ported = port(text)
+    assert ported.status == "ported", ported.findings
+    assert ported.after.rstrip().endswith("del model")
