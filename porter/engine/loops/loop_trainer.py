@@ -32,7 +32,7 @@ from .advice import DIVIDE, advice
 from .facts import Loop
 from .forward import NotStandard
 from .groups import fill_groups, read_groups
-from .models_trained import say_others, unloaded
+from .models_trained import model_of, say_others, unloaded
 from .training_loops import read_loop, training_loops
 
 LOOP = "torch.training_loop"
@@ -69,7 +69,7 @@ def find_loops(porting: Training) -> list[Site]:
     if not loops or not trains_language(porting):
         return []
     loop = read_loop(porting.module, loops[0])
-    say_others(porting, loop)
+    say_others(porting, model_of(loop))
     if porting.findings.has(NO_TASK):
         return []
     if len(loops) > 1:
