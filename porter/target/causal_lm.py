@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ..engine.loops.loop_trainer import loop_parts
+from ..engine.loops.parts import loop_parts
 from ..engine.receipts.marking import mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import origins

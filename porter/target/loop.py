@@ -6,8 +6,7 @@ import re
 
 import libcst as cst
 
-from ..engine.loops.groups import read_groups
-from ..engine.loops.loop_trainer import loop_parts
+from ..engine.loops.parts import loop_parts, read_groups
 from ..engine.script.fill_from_tables import bindings_of
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, shown

@@ -533,3 +533,16 @@ del loss, batch
     ported = port(text)
     assert ported.status == "ported", ported.findings
     assert ported.after.rstrip().endswith("del model")
+
+
+def test_a_part_that_is_made_in_several_places_is_said_so() -> None:
+    text = f"""{HEAD}from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+if rank < 0:
+    loader = DataLoader(rows, batch_size=2, shuffle=True)
+else:
+    loader = DataLoader(rows, batch_size=2, sampler=sampler)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+{STANDARD}"""
+    [error] = [finding for finding in port(text).findings if finding.severity == "error"]
+    assert "`loader` is made in 2 places (line 8, 10)" in error.message and "not told" in error.message

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ...engine.loops.loop_trainer import loop_parts
+from ...engine.loops.parts import loop_parts
 from ...engine.receipts.marking import mark, mark_keywords, unread
 from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
