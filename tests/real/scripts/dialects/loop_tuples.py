@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=torch.float32)
 rows = load_dataset("json", data_files="train.jsonl", split="train")
-encoded = tokenizer(rows["output"], truncation=True, max_length=32, padding="max_length", return_tensors="pt")
+encoded = tokenizer(list(rows["output"]), truncation=True, max_length=32, padding="max_length", return_tensors="pt")
 labels = encoded["input_ids"].masked_fill(encoded["attention_mask"] == 0, -100)
 dataset = TensorDataset(encoded["attention_mask"], encoded["input_ids"], labels)
 loader = DataLoader(dataset, batch_size=4, shuffle=False)
