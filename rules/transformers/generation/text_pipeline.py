@@ -29,7 +29,7 @@ from ._generation import (
     settle_keywords,
     trained,
 )
-from ._reload_arguments import QUANTISES, is_tunixs, quantization_of
+from ._reload_arguments import PIPELINE_KEEPS_TYPE, QUANTISES, float32_before, is_tunixs, quantization_of
 
 ID = "TP313"
 HAS_DEFAULTS = "4.52.0"  # the first transformers whose pipeline has defaults of its own
@@ -73,7 +73,7 @@ def apply_pipelines(porting: Porting) -> None:
         if made:
             _port_pipeline(porting, call, Model(model, module.code(model), trained=True))
         elif made is False and _can_load(porting, call, model):
-            words = [module.code(model), porting.names.mesh, *_quantised(porting, call)]
+            words = [module.code(model), porting.names.mesh, *_loading(porting, call)]
             new = f"{porting.rt('load_trained')}({', '.join(words)})"
             _port_pipeline(porting, call, Model(model, new, trained=True))
         elif made is False:
@@ -90,15 +90,21 @@ def _can_load(porting: Porting, call: cst.Call, model: cst.BaseExpression) -> bo
     )
 
 
-def _quantised(porting: Porting, call: cst.Call) -> list[str]:
-    """`quantization=` of a pipeline's `model_kwargs={"load_in_4bit": True}`."""
-    given = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "model_kwargs"]
-    items = [item for value in given if isinstance(value, cst.Dict) for item in value.elements]
-    asked = {
-        porting.module.code(item.key).strip("\"'"): item.value for item in items if isinstance(item, cst.DictElement)
-    }
+def _loading(porting: Porting, call: cst.Call) -> list[str]:
+    """`quantization=` and `dtype=` of what a pipeline loads, be it of its `model_kwargs={"load_in_4bit": True}`."""
+    module = porting.module
+    asked = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    held = asked.get("model_kwargs")
+    for item in held.elements if isinstance(held, cst.Dict) else ():
+        if isinstance(item, cst.DictElement):
+            asked[module.code(item.key).strip("\"'")] = item.value
     found = [quantization_of(porting, name, asked[name]) for name in QUANTISES if name in asked]
-    return [f"quantization={one}" for one in found if one][:1]
+    quantised = [f"quantization={one}" for one in found if one][:1]
+    named = [module.code(asked[name]) for name in ("dtype", "torch_dtype") if name in asked][:1]
+    if named and named[0].strip("\"'") not in ("auto", "None"):
+        return [f"dtype={named[0]}", *quantised]
+    is_auto = bool(named) and named[0] != "None"
+    return quantised or ([] if is_auto else float32_before(porting, PIPELINE_KEEPS_TYPE))
 
 
 def _port_pipeline(porting: Porting, call: cst.Call, model: Model) -> None:
