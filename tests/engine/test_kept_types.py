@@ -87,5 +87,7 @@ def test_a_pipeline_of_tunix_has_the_type_that_it_names() -> None:
     assert 'rt.load_trained("out", mesh, dtype=jnp.float32)' in _ported(line.format(""), OLD)
     assert 'rt.load_trained("out", mesh)' in _ported(line.format(""), BETWEEN)
     assert 'rt.load_trained("out", mesh)' in _ported(line.format(', torch_dtype="auto"'), OLD)
+    alone = line.format("").replace("trainer.save_model", "model.save_pretrained")
+    assert 'AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.6B")' in _ported(alone, OLD)
     half = line.format(', dtype="float32"')
     assert 'rt.load_trained("out", mesh, dtype="float32")' in _ported(half, BETWEEN)

@@ -14,7 +14,7 @@ import libcst as cst
 
 from porter.packs.api import Field, Phase, Porting, step
 from porter.packs.runtime import IDLE_SETTINGS, PIPELINE_SETTINGS
-from porter.packs.script import held_by, tokenizer_load
+from porter.packs.script import held_by
 from porter.packs.training import in_reach
 from porter.packs.writing import mark_of, read_site
 
@@ -30,6 +30,7 @@ from ._generation import (
     trained,
 )
 from ._reload_arguments import PIPELINE_KEEPS_TYPE, QUANTISES, float32_before, is_tunixs, quantization_of
+from ._reloaded_by_unsloth import reloaded_tokenizer
 
 ID = "TP313"
 HAS_DEFAULTS = "4.52.0"  # the first transformers whose pipeline has defaults of its own
@@ -118,7 +119,7 @@ def _port_pipeline(porting: Porting, call: cst.Call, model: Model) -> None:
         return
     name = tokenizer.text if tokenizer is not None else porting.names.tokenizer
     if tokenizer is None and is_text(porting, model.node):
-        name = tokenizer_load(porting, module.code(model.node))
+        name = reloaded_tokenizer(porting, model.node)
     if not name:
         message = "pipeline(...): the tokenizer of this pipeline isn't named."
         porting.find(ID, "error", message, "Give it tokenizer=, and port again.", site.line, site.column)
