@@ -29,6 +29,10 @@ def _ported(line: str, release: str) -> str:
             'j = AutoModelForSequenceClassification.from_pretrained("me/j", torch_dtype=None)',
             '"me/j", torch_dtype="float32")',
         ),
+        (
+            'j = AutoModelForSequenceClassification.from_pretrained("me/j", quantization_config=None)',
+            'quantization_config=None, dtype="float32")',
+        ),
         ('j = AutoPeftModelForCausalLM.from_pretrained("them/j")\nprint(j.layers)', '("them/j", dtype="float32")'),
         ('j = AutoModelForSequenceClassification.from_pretrained("me/j", **{"num_labels": 1})', ', dtype="float32")'),
     ],

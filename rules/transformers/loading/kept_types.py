@@ -60,10 +60,10 @@ def _settle(porting: Porting, call: cst.Call) -> None:
             porting.find(PART_OF, "info", message, fix, *module.location(call))
             return
         given |= {key: each for key, each in items if isinstance(key, str)}
-    if given.keys() & QUANTISES:
+    if any(not _is_off(porting, given[each]) for each in QUANTISES & given.keys()):
         return
     named = [given[each] for each in TYPES if each in given]
-    if named and all(_is_none(porting, each) for each in named) and not spread:
+    if named and all(module.code(each) == "None" for each in named) and not spread:
         for each in named:
             porting.edit(*module.span(each), FLOAT32, PART_OF, REASON)
     elif not named:
@@ -84,8 +84,9 @@ def _is_cast(porting: Porting, call: cst.Call) -> bool:
     return isinstance(method, cst.Attribute) and method.attr.value in CASTS
 
 
-def _is_none(porting: Porting, node: cst.BaseExpression) -> bool:
+def _is_off(porting: Porting, node: cst.BaseExpression) -> bool:
+    """Whether a keyword is surely None or False."""
     try:
-        return evaluate(porting.module, node) is None
+        return evaluate(porting.module, node) in (None, False)
     except Unknown:
         return False
