@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 
 
+@cache
 def rules_folder() -> Path:
     """The folder of the built-in packs (`trl/`, `peft/`, `models/`, ...)."""
     installed = PACKAGE / "rules"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .porting import port, sft_script
+from .porting import HEAD, port, sft_script
 
 TRAINER = """from datasets import load_dataset
 from peft import LoraConfig
@@ -141,3 +141,24 @@ print(loss_of({handed}))
         'model(**inputs, labels=inputs["input_ids"]): Tunix\'s model takes no torch tensors and gives no loss: the '
         "port raises here."
     ]
+
+
+def test_a_method_that_is_asked_for_in_the_function_that_loads_is_answered_once() -> None:
+    load = """def load(name):
+    model = AutoModelForCausalLM.from_pretrained(name)
+    if name.endswith("x"):
+        model = prepare(model)
+    model = get_peft_model(model, LoraConfig(r=8))
+    if hasattr(model, "print_trainable_parameters"):
+        model.print_trainable_parameters()
+    return model
+
+
+trainer = SFTTrainer(model=load("Qwen/Qwen3-0.6B"), args=SFTConfig("out"), train_dataset=rows)
+trainer.train()
+"""
+    imports = "from peft import LoraConfig, get_peft_model\nfrom transformers import AutoModelForCausalLM\n"
+    ported = port(f"{imports}{HEAD}{load}")
+    assert ported.status == "partial"  # `prepare` of a Tunix model
+    assert "    rt.print_trainable_parameters(model)\n    return model" in ported.after
+    assert "if True" not in ported.after

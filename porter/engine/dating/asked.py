@@ -11,7 +11,7 @@ from ...releases.versions import Pin, fits
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import given_by_launches
 from ...source.project.bounds import can_meet
-from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Asked, asked_of_project, spelled
+from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Around, Asked, around_script, asked_of_project, spelled
 from ...source.project.printed import Shown
 from ...source.project.run_files import files_of_runs
 from ..script.training import Training
@@ -21,6 +21,7 @@ from .model_families import models_loaded
 OF_PIP = (PRINTED, INSTALLED)  # where a library may have brought another release than the script asks for
 ASKED = ("what asks for a release of",)
 ANOTHER_DAY = ("what runs of another day have left",)
+AROUND = ("what lies around the script",)
 RUNS = ("what its runs have left",)
 OUT_OF_REACH = ("places that ask for what the script cannot run on",)
 
@@ -102,7 +103,7 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
         fitting = [one for one in history().releases(library) if all(fits(one, *pin) for pin in asked.pins)]
         version = fitting[-1] if fitting else exact_of(asked.pins)  # one of before all that are known
         if not able or version is None or not set(able).isdisjoint(fitting):
-            return []
+            return _needed_by_trl(porting, library, asked)
         return _said(uses, contradictions(porting, library, version))
     able, exact = releases_with_all(porting, "trl"), exact_of(asked.pins)
     newest = beside(porting, "trl").get(library)
@@ -113,6 +114,21 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
     if limit is None or version_key(able[0]) <= version_key(limit):
         return []
     return _said(uses, contradictions(porting, "trl", at_version(newest, exact) or limit))
+
+
+def _needed_by_trl(porting: Training, library: str, asked: Asked) -> list[str]:
+    """What every TRL with all that the script uses needs to be installed, where the one release that is asked for is
+    older: another script's requirements. Nothing where the same place asks for TRL, too."""
+    exact, able = exact_of(asked.pins), releases_with_all(porting, "trl")
+    if library == "trl" or exact is None or any(each.where == asked.where for each in _asked(porting, "trl")):
+        return []
+    bounds = {release: bound for release in able if (bound := history().least("trl", release, library)) is not None}
+    if not bounds or len(bounds) < len(able):
+        return []
+    first = min(bounds, key=version_key)
+    if any(version_key(bound) <= version_key(exact) for bound in bounds.values()):
+        return []
+    return [f"what TRL {first}, the first with all that the script uses, needs: {library}>={bounds[first]}"]
 
 
 def _said(uses: str, lacking: list[str]) -> list[str]:
@@ -140,7 +156,11 @@ def _asked(porting: Training, library: str) -> list[Asked]:
         raw = module.notebook.raw if module.notebook is not None else ""  # its outputs say what pip installed
         shown = [row for pack in porting.packs if not module.roots.isdisjoint(pack.reads) for row in pack.shown]
         script, runs = Path(module.path), _runs(porting, shown)
-        porting.answers[key] = [*asked_of_project(script, module.text, library, raw, floors(porting), shown, runs)]
+        if AROUND not in porting.answers:
+            porting.answers[AROUND] = around_script(script, module.text)
+        around: Around = porting.answers[AROUND]
+        asks = asked_of_project(script, module.text, library, raw, floors(porting), shown, runs, around)
+        porting.answers[key] = [*asks]
     found_before: list[Asked] = porting.answers[key]
     return found_before
 

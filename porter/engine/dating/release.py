@@ -246,9 +246,8 @@ def _is_too_old_for(transformers: Date, trl: Date) -> bool:
     """Whether a range of transformers, of another file as a rule, is of before what the pinned TRL needs to install."""
     if not trl.pinned or "==" in transformers.why:
         return False
-    bounds = [line.partition(" ")[2] for line in history().requires("trl", trl.version) if line[:12] == "transformers"]
-    least = [bound.removeprefix(">=") for bound in bounds if bound.startswith(">=")]
-    return any(version_key(transformers.version) < version_key(bound) for bound in least)
+    least = history().least("trl", trl.version, "transformers")
+    return least is not None and version_key(transformers.version) < version_key(least)
 
 
 def _out_with(transformers: Date, able: list[str], days: Mapping[str, str]) -> list[str]:

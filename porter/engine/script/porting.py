@@ -15,7 +15,7 @@ import libcst as cst
 
 from ...source.remarks import Heading
 from ...text.edit import Edit
-from ...text.edits import apply_edits, begins_paragraph, comments_above, whole_lines
+from ...text.edits import apply_edits, begins_paragraph, comments_above, whole_lines, without_inner
 from ...text.replaced import Replaced
 from ...text.respelled import repeats, respelled
 from .sites import Site, counts_for_nothing, indentation, shown, small_statement
@@ -117,7 +117,8 @@ class Porting(Training):
         """A node's code as the port has it, with the edits that are made in it."""
         start, end = self.module.span(node)
         inner = [replace(edit, start=edit.start - start, end=edit.end - start) for edit in self.within(node)]
-        return apply_edits(self.module.text[start:end], inner)
+        text = self.module.text[start:end]
+        return apply_edits(text, without_inner(text, inner))
 
     def settle(self, node: cst.CSTNode, new: str, rule: str, reason: str = "") -> None:
         """A node becomes `new`, in place of the edits that are made in it; for the first one's reason, if none is

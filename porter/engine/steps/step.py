@@ -58,6 +58,10 @@ class Step:
     path: Path | None = None
     line: int = 0
 
+    def __hash__(self) -> int:
+        """Of the function alone: tuples of all steps are looked up many times a port."""
+        return hash(self.run)
+
     @property
     def name(self) -> str:
         """Its module and function; of a pack's, the pack, the file and the function."""

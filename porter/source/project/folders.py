@@ -21,15 +21,17 @@ def project_folders(script: Path, *, above: int = 1) -> list[Path]:
     what lies at the root of a repository, or of a package, and at least `above` of them.
     """
     folders = list(script.parents[:MOST])
-    root = next((place for place, folder in enumerate(folders) if os.path.lexists(folder / ".git")), None)
+    paths = [str(folder) for folder in folders]
+    root = next((place for place, path in enumerate(paths) if os.path.lexists(f"{path}/.git")), None)
     if root is None:
         home = Path.home()
-        inner = [folder for folder in folders if folder not in (home, *home.parents)]
+        homes = {str(home), *map(str, home.parents)}
+        inner = [path for path in paths if path not in homes]
         copied = (
             place
             for names in (OF_A_ROOT, OF_A_PACKAGE)
-            for place, folder in enumerate(inner)
-            if any(os.path.exists(folder / name) for name in names)
+            for place, path in enumerate(inner)
+            if any(os.path.exists(f"{path}/{name}") for name in names)
         )
         root = max(above, next(copied, above))
     return folders[: root + 1]

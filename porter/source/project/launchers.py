@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,30 +23,30 @@ INSTALLS = re.compile(r"\bpip_install\(([^()]*)\)")
 TELLS = re.compile(r"\bpip_install\(|\w_version\s*=\s*\\?[\"']\d")
 
 
-def images_of(script: Path, text: str) -> Iterator[tuple[str, str]]:
+def images_of(script: Path, text: str, launchers: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """What is installed into the image that `script`, whose imports are in `text`, runs in: the file, and the words.
 
-    It is that of a module of the project which makes images and is imported, or of a launcher that names the script.
+    It is that of a module of the project which makes images and is imported, or of one of `launchers` (`launchers_of`).
     """
     folders = project_folders(script)
     names = [next(filter(None, groups)) for groups in IMPORTED.findall(text)]
     places = [folder.joinpath(*name.split(".")).with_suffix(".py") for name in names for folder in folders]
     held = [(file.name, _telling(file)) for file in dict.fromkeys(place for place in places if is_file(place))]
-    for where, words in dict.fromkeys((*held, *_launchers(script))):
+    for where, words in dict.fromkeys((*held, *launchers)):
         for found in INSTALLS.findall(re.sub(r"#[^\n]*", "", words)):
             yield where, found
 
 
-def containers_of(script: Path, library: str) -> Iterator[tuple[str, str]]:
+def containers_of(script: Path, library: str, launchers: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Which release of `library` is in the container that a launcher makes for `script`: the file, and `4.44`."""
     entry = re.compile(rf"\bentry_point\s*=\s*\\?[\"'][\w./-]*\b{re.escape(script.name)}\\?[\"']")
     version = re.compile(rf"\b{re.escape(library)}_version\s*=\s*\\?[\"'](\d+(?:\.\d+)+)\\?[\"']")
-    for where, words in _launchers(script):
+    for where, words in launchers:
         if entry.search(words) and (found := version.findall(words)):
             yield where, found[-1]
 
 
-def _launchers(script: Path) -> Iterator[tuple[str, str]]:
+def launchers_of(script: Path) -> Iterator[tuple[str, str]]:
     """The other files of the project's folders that name a script and say what is installed."""
     named = re.compile(rf"\b{re.escape(script.name)}\b")
     for folder in project_folders(script):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from ...files import is_file, read_file
 from ...releases.versions import Pin
 from .bounds import can_meet
 from .folders import files_in, project_folders
-from .launchers import containers_of, images_of
+from .launchers import containers_of, images_of, launchers_of
 from .printed import Shown, left_by, printed_by, shown_by
 
 FILES = (
@@ -84,6 +85,16 @@ class Asked:
     beside: str = ""
 
 
+@dataclass(frozen=True)
+class Around:
+    """What lies around a script that may ask for releases: the names and texts of its project's files that declare or
+    install, and of those that launch it.
+    """
+
+    files: list[tuple[str, str]]
+    launchers: list[tuple[str, str]]
+
+
 def pins_of_project(
     script: Path, text: str, library: str, notebook: str = "", floors: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[tuple[str, list[Pin]]]:
@@ -100,6 +111,7 @@ def asked_of_project(
     floors: Mapping[str, str] = MappingProxyType({}),
     shown: Sequence[Shown] = (),
     runs: Sequence[tuple[str, str]] = (),
+    around: Around | None = None,
 ) -> Iterator[Asked]:
     """What asks for a version of `library`: the script, what installs into the image that it runs in, then the files
     beside it and above that declare it, then what its runs have left that names it (`runs`, of `files_of_runs`), then
@@ -108,28 +120,26 @@ def asked_of_project(
     `notebook` is the raw text of the one that `text` is from: its outputs say what its cells printed, what pip
     installed and what libraries print (`shown`). `floors` are the oldest releases that the script can run on: a command
     that installs an older one of any of these, or one that a declared range leaves out, is about something else.
+    `around`: what `around_script` has found, where it was asked before.
     """
+    around = around or around_script(script, text)
     own = _in_script(text, library)
     if own:
         yield Asked(SCRIPT, own)
     yield from _in_outputs(notebook, library, shown) if notebook else ()
-    for name, words in images_of(script, text if "modal" in text else ""):
+    for name, words in images_of(script, text if "modal" in text else "", around.launchers):
         if pins := _requirement(words, library, start="[\"']"):
             yield Asked(name, pins)
     commands: list[tuple[str, str]] = []
     declared: list[tuple[str, str]] = []
-    for file in _files(script, text):
-        try:
-            held = (file.name, _text(file))
-        except (OSError, InputError):
+    for where, held in around.files:
+        if COMMANDS.search(where):
+            commands.append((where, held))
             continue
-        if COMMANDS.search(file.name):
-            commands.append(held)
-            continue
-        declared.append(held)
-        if found := _in_file(held[1], library):
-            yield Asked(file.name, found)
-    for where, release in containers_of(script, library):
+        declared.append((where, held))
+        if found := _in_file(held, library):
+            yield Asked(where, found)
+    for where, release in containers_of(script, library, around.launchers):
         minor = release.count(".") < 2  # `4.44` is the newest of these
         yield Asked(where, [("~=", f"{release}.0") if minor else ("==", release)])
     for where, release in left_by(runs, library, shown):
@@ -149,6 +159,15 @@ def asked_of_project(
                 if not can_meet([*_in_command(command, other), *bound]) and can_meet(bound)
             )
             yield Asked(where, found, next(against, ""))
+
+
+def around_script(script: Path, text: str) -> Around:
+    """The files around a script with this text, read once for all libraries; one that can't be read is left out."""
+    files = []
+    for file in _files(script, text):
+        with contextlib.suppress(OSError, InputError):
+            files.append((file.name, _text(file)))
+    return Around(files, [*launchers_of(script)])
 
 
 def spelled(library: str, pins: Sequence[Pin]) -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
-from fnmatch import fnmatch
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from fnmatch import translate
+from functools import cache, lru_cache
 from itertools import chain, islice
 from pathlib import Path
 
@@ -45,10 +46,11 @@ def files_of_runs(
     given = (folder / name for name in settings for folder in folders)
     text = "\n".join((text, *(_text(file) or "" for file in dict.fromkeys(given) if is_file(file))))
     words = " ".join((text, *models)).lower()
-    sure = dict.fromkeys((*_saved(folders, text, patterns), *_beside(folders, patterns)))
+    places = [*_places(folders, text)]
+    sure = dict.fromkeys((*_saved(places, patterns), *_beside(folders, patterns)))
     above = (file for folder in folders for file in _in(folder, patterns))
-    below = (file for folder in folders if _is_projects(folder) for file in _below(folder, patterns))
-    others = chain(_named(folders, text, patterns), above, _below(folders[0], patterns), below)
+    tops = dict.fromkeys((folders[0], *filter(_is_projects, folders)))
+    others = chain(_named(places, patterns), above, _below(tops, patterns))
     rest = islice((file for file in dict.fromkeys(others) if file not in sure), MOST_FILES)
     found = 0
     for file in dict.fromkeys((*sure, *rest)):
@@ -59,18 +61,18 @@ def files_of_runs(
             yield _shown(file, folders), held
 
 
-def _saved(folders: Sequence[Path], text: str, patterns: Collection[str]) -> Iterator[Path]:
+def _saved(places: Iterable[Path], patterns: Collection[str]) -> Iterator[Path]:
     """Files in the folders that a script names, and of their checkpoints."""
-    for place in _places(folders, text):
+    for place in places:
         yield from _in(place, patterns)
         for below in _folders_in(place):
             if below.name.startswith("checkpoint-"):
                 yield from _in(below, patterns)
 
 
-def _named(folders: Sequence[Path], text: str, patterns: Collection[str]) -> Iterator[Path]:
+def _named(places: Iterable[Path], patterns: Collection[str]) -> Iterator[Path]:
     """Files in the folders of those that a script names."""
-    for place in _places(folders, text):
+    for place in places:
         for below in _folders_in(place):
             yield from _in(below, patterns)
 
@@ -81,12 +83,9 @@ def _places(folders: Sequence[Path], text: str) -> Iterator[Path]:
     found = dict.fromkeys(quoted or plain for quoted, plain in LITERAL.findall(text))
     names = [name for name in found if name not in loaded and len(name) <= LONGEST]
     for name in names:
-        places = (Path(os.path.realpath(folder / name)) for folder in folders)
-        yield from (
-            place
-            for place in places
-            if place not in folders and place.is_relative_to(folders[-1]) and os.path.isdir(place)
-        )
+        named = [each for folder in folders if os.path.isdir(each := os.path.join(folder, name))]
+        places = (Path(os.path.realpath(each)) for each in named)
+        yield from (place for place in places if place not in folders and place.is_relative_to(folders[-1]))
 
 
 def _beside(folders: Sequence[Path], patterns: Collection[str]) -> Iterator[Path]:
@@ -102,41 +101,56 @@ def _is_projects(folder: Path) -> bool:
     return any(os.path.lexists(folder / name) for name in OF_A_PROJECT)
 
 
-def _below(folder: Path, patterns: Collection[str]) -> Iterator[Path]:
-    """Files below the script's folder, the nearest first."""
-    level, looked = [folder], 0
-    for _ in range(DEEPEST):
-        level = [below for each in level for below in _folders_in(each)]
-        for each in level:
-            looked += 1
+def _below(tops: Iterable[Path], patterns: Collection[str]) -> Iterator[Path]:
+    """Files below the script's folder and those of its project, the nearest first; each folder is listed once."""
+    listed = cache(_listed)
+    for top in tops:
+        level, looked = [str(top)], 0
+        for _ in range(DEEPEST):
+            level = [f"{each}{os.sep}{name}" for each in level for name in _kept(listed(each)[1])]
+            for each in level[: MOST_FOLDERS - looked]:
+                yield from _wanted(each, listed(each)[0], patterns)
+            looked += len(level)
             if looked > MOST_FOLDERS:
-                return
-            yield from _in(each, patterns)
+                break
 
 
 def _in(folder: Path, patterns: Collection[str]) -> Iterator[Path]:
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
-    for name in names:
-        if any(fnmatch(name, pattern) for pattern in patterns) and is_file(folder / name):
-            yield folder / name
+    return _wanted(str(folder), _listed(str(folder))[0], patterns)
 
 
 def _folders_in(folder: Path) -> list[Path]:
     """The folders in a folder, of checkpoints the last first; no links."""
+    return [folder / name for name in _kept(_listed(str(folder))[1])]
+
+
+def _listed(folder: str) -> tuple[list[str], list[str]]:
+    """The names of all that lies in a folder, and of the folders among them that are no links."""
     try:
         with os.scandir(folder) as entries:
-            names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+            found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
     except OSError:
-        return []
+        return [], []
+    return [name for name, _ in found], [name for name, is_folder in found if is_folder]
+
+
+def _wanted(folder: str, names: Iterable[str], patterns: Collection[str]) -> Iterator[Path]:
+    matching = filter(_any_of(tuple(patterns)).match, names)
+    return (path for name in sorted(matching) if is_file(path := Path(folder, name)))
+
+
+def _kept(names: Iterable[str]) -> list[str]:
     kept = [name for name in names if not name.startswith(".") and name not in OF_NO_RUN]
-    return [folder / name for name in sorted(kept, key=_order)][:MOST_FOLDERS]
+    return sorted(kept, key=_order)[:MOST_FOLDERS]
+
+
+@lru_cache(maxsize=16)
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
 
 
 def _order(name: str) -> tuple[str, int]:
-    step = re.fullmatch(r"(checkpoint-)(\d+)", name)
+    step = re.fullmatch(r"(checkpoint-)(\d+)", name) if name.startswith("checkpoint-") else None
     return (step[1], -int(step[2])) if step else (name, 0)
 
 
