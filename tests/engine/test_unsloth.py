@@ -49,6 +49,26 @@ def test_defaults_are_unsloths_where_the_config_says_nothing() -> None:
     assert "Read as Unsloth" in str(port(script()).findings) and "Read as Unsloth" not in str(port(own).findings)
 
 
+def test_rows_come_in_the_order_of_unsloths_data_seed() -> None:
+    found = check_becomes(script("'out', seed=1"), "seed=1,", "data_seed=3407,  # Unsloth's default")
+    assert "Unsloth sets it in the config" in str(
+        [row.reason for row in found.fields if row.source == "SFTConfig.seed"]
+    )
+    pinned = "# pip install unsloth==2026.9.12\n" + script("'out', seed=1")
+    for text in (script(), script("'out', seed=3407"), pinned):
+        assert "data_seed" not in port(text).after
+    check_becomes(script("'out', seed=1, data_seed=2"), "data_seed=2,", gone=("data_seed=3407",))
+    own = script("'out', seed=1").replace("SFTConfig(", "TrainingArguments(")
+    assert "data_seed" not in port("from transformers import TrainingArguments\n" + own).after
+    older = "# pip install transformers==4.45.2 trl==0.13.0 unsloth==2025.2.6\n" + script("'out', seed=1")
+    assert "data_seed" not in port(older.replace("Qwen3-0.6B", "Llama-3.2-1B")).after
+
+
+def test_grpos_prompts_come_in_the_order_of_seed() -> None:
+    text = script("'out', seed=1").replace("SFT", "GRPO").replace("GRPOTrainer(model", "GRPOTrainer(model, len")
+    assert "seed=1," in port(text).after and "data_seed" not in port(text).after
+
+
 def test_a_config_that_stays_an_object_has_them_too() -> None:
     text = (
         script()
@@ -78,7 +98,7 @@ args = GRPOConfig("out", per_device_train_batch_size={rows}, num_generations=4, 
 trainer = GRPOTrainer(model, args=args, reward_funcs=[len], train_dataset=rows, processing_class=tokenizer)
 trainer.train()
 """
-    assert ("raise_batch_size=True" in port(text).after) == asks
+    assert ('raise_batch_size="step"' in port(text).after) == asks
     assert (
         "raise_batch_size"
         in port(
@@ -101,6 +121,13 @@ GRPOTrainer(model, reward_funcs=len, args=args, train_dataset=rows, processing_c
 """
     text = text.replace("GRPOTrainer(model", "trainer = GRPOTrainer(model").replace(".train()", "\ntrainer.train()")
     check_becomes(text, "batch_size=4,  # Unsloth raises it to num_generations", 'rt.PolicyLoss("bnpo", beta=0.001')
+    whole = text.replace("gradient_accumulation_steps=1", "gradient_accumulation_steps=4")
+    check_becomes(whole, "batch_size=1,")
+    for release, by in (("2025.11.4", "batch_size=1,"), ("2025.11.3", "batch_size=4,  # Unsloth raises it")):
+        pins = f"# pip install unsloth=={release} trl==0.23.0 transformers==4.57.1\n"
+        assert by in port(pins + whole).after
+    asks = whole.replace("device_train_batch_size=1", "device_train_batch_size=int(input())")
+    assert 'raise_batch_size="micro_step"' in port(pins + asks).after
 
 
 def test_unless_the_trainer_is_given_its_own() -> None:
