@@ -9,7 +9,6 @@ as they are.
 
 from __future__ import annotations
 
-import ast
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ from ..engine.pipeline import port_module
 from ..errors import InputError
 from ..port import Options, Port
 from ..recipe import Finding, Recipe
-from ..safety.limits import within_budget
 from ..source.folder import MOST_FILES, SourceTree, imported_names
 from ..source.module import Module
 from ..source.parsing import read_module
@@ -31,31 +29,8 @@ OURS = ("porter", "porter_runtime")
 SUFFIX = "_tunix"
 
 
-def port_script(path: Path, options: Options | None = None) -> Port:
+def port_with_modules(path: Path, options: Options) -> Port:
     """Port one file, with what it imports of its project unless that is worse. InputError as `port_file`."""
-    given = options or Options()
-    return within_budget(lambda: _with_caller(path, given), path, given.budget)
-
-
-def _with_caller(path: Path, options: Options) -> Port:
-    """The port of a file; of a module that only defines functions, where more is left to do, as its caller has it."""
-    from .callers import port_by_caller  # which reads scripts as this does
-
-    port = _port(path, options)
-    if port.status != "partial" or port.notebook is not None or not _only_defines(path):
-        return port
-    return port_by_caller(path, options) or port
-
-
-def _only_defines(path: Path) -> bool:
-    """Whether a file runs nothing of its own: imports, definitions and settings alone."""
-    body = ast.parse(read_module(path).text).body
-    values = (node.value for node in body if isinstance(node, ast.Expr))
-    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Expr)
-    return all(isinstance(node, kinds) for node in body) and all(isinstance(value, ast.Constant) for value in values)
-
-
-def _port(path: Path, options: Options) -> Port:
     module = read_module(path)
     alone = port_module(module, options)
     if module.notebook is not None:
@@ -78,7 +53,8 @@ def _without_modules(path: Path, alone: Port, whole: Port) -> Port:
         return alone
     folder = path.absolute().parent
     names = " and ".join(Path(os.path.relpath(port.path, folder)).as_posix() for port in left)
-    why = "; ".join(dict.fromkeys(edit.reason for port in left for edit in port.edits if edit.rule != "TP001"))
+    reasons = dict.fromkeys(edit.reason for port in left for edit in port.edits if edit.rule != "TP001" and edit.reason)
+    why = "; ".join([*reasons][:2]) + ("; ..." if len(reasons) > 2 else "")
     message = f"{names} would change with this file ({why}), and can't be written beside it: it stays as it is."
     fix = "Port the project's folder, where each module keeps its place: tpu-port DIR -o OUT."
     recipe = alone.recipe.with_findings([Finding("TP001", "error", message, fix, 1, 1)])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.front.with_modules import port_script
+from porter.front.port_script import port_script
 
 TRAINER = """\
 from peft import LoraConfig

@@ -14,7 +14,7 @@ from porter.cli.port import command
 from porter.errors import InputError
 from porter.front.output import write_port
 from porter.front.port_file import port_file
-from porter.front.with_modules import port_script
+from porter.front.port_script import port_script
 from porter.port import Port
 from porter.recipe import Receipt
 
