@@ -54,7 +54,10 @@ def versions_in(porting: Training) -> dict[str, str]:
     if clash and transformers is not None and trl is not None and not trl.pinned:
         # What the project pins for its other scripts can't be what this one ran on.
         transformers = transformers if version_key(transformers.version) < version_key(clash) else None
-    early = _with_all(porting, _of_the_day_of(porting, "peft"))
+    early = _of_the_day_of(porting, "peft")
+    if early is None and release_of(porting, "accelerate") is not None:
+        early = _of_the_day_of(porting, "accelerate")
+    early = _with_all(porting, early)
     if early is not None and not any(found is not None and found.pinned for found in (trl, transformers)):
         older = transformers is None or version_key(early.version) < version_key(transformers.version)
         older = older and version_key(early.version) >= version_key(_floor(porting, "transformers"))
