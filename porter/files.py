@@ -35,8 +35,13 @@ def is_folder(path: Path) -> bool:
 
 
 # UTF-32's begins with UTF-16's. PowerShell's `pip freeze > requirements.txt` writes UTF-16.
-MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF8, "utf-8-sig"))
-MARKS += ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+)
 
 
 def read_file(path: Path, largest: int = LARGEST_FILE) -> bytes:
