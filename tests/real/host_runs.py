@@ -23,6 +23,8 @@ LORA = {"r": 4, "target_modules": ["q_proj", "v_proj", "up_proj"], "lora_dropout
 
 def main() -> None:
     model, out, jobs = sys.argv[1:]
+    # As on a TPU host, which has none: transformers imports it where it finds it, and takes as long as all the rest.
+    sys.modules["torch"] = None  # type: ignore[assignment]
     import jax
 
     if os.environ.get("JAX_NUM_PROCESSES") == "1":  # gloo needs to be told, which a port of one process has no use for
