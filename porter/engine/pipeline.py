@@ -26,6 +26,7 @@ from .assembling.receipts import receipts
 from .assembling.whole_port import finish
 from .dating.release import say_release, versions_in
 from .dating.release_tests import answer_release_tests
+from .draft.findings import NO_TASK
 from .foreign import is_foreign
 from .loops.loop_trainer import LOOP, find_loops
 from .loops.unknown_training import find_unknown_training
@@ -136,6 +137,9 @@ def _port_module(module: Module, options: Options) -> Port:
     views = [Porting.of(training) for training in read]
     possible = [view for view in views if not view.refused]
     if not possible:
+        for view in views:
+            if view.findings.has(NO_TASK):
+                view.findings.keep(NO_TASK, whole.findings)
         return finish(merge(views), "unsupported")
     for view in possible:
         _take(view, "trainer", Phase.WRITE, Phase.ANSWER, Phase.CARRY)

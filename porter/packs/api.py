@@ -26,7 +26,7 @@ from ..engine.tokens.tokenizers import saved_tokenizer
 from ..recipe import Field, Finding, Origin, Severity, Value
 from ..runtime.facts.field_tables import version_key
 from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
-from ..target.statements.evaluation import strategy_when_run
+from ..target.statements.evaluation import evaluates_in_training, strategy_when_run
 from ..target.statements.training_config import loads_best
 from ..text.expressions import choice
 
@@ -47,6 +47,7 @@ __all__ = [
     "choice",
     "condition_of",
     "decide",
+    "evaluates_in_training",
     "is_before",
     "is_none_somewhere",
     "loads_best",

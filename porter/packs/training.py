@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..engine.dating.argument_releases import rewritten_by
 from ..engine.dating.model_families import first_release_of
-from ..engine.draft.findings import NO_FAMILY
+from ..engine.draft.findings import NO_FAMILY, NO_TASK
 from ..engine.reading.kbit_preparation import say_float32_between
 from ..engine.receipts.marking import about, also
 from ..engine.script.callback_methods import EVENTS, TOKENIZER, in_callback, is_callback, parameters_of, rest_reads
@@ -25,6 +25,7 @@ from ..engine.script.fill_from_tables import (
     tables_by_class,
     tables_of,
 )
+from ..engine.script.following.other_models import OTHER_MODELS, OtherModel, made_by, of_another_family, other_models
 from ..engine.script.following.where_models_come_from import WHERE_FROM, is_from_scratch, makers
 from ..engine.script.sites import facts_of
 from ..engine.script.subclasses import BESIDE, HOOKS
@@ -41,8 +42,11 @@ __all__ = [
     "HOOKS",
     "LOSSES",
     "NO_FAMILY",
+    "NO_TASK",
+    "OTHER_MODELS",
     "TOKENIZER",
     "WHERE_FROM",
+    "OtherModel",
     "Training",
     "about",
     "also",
@@ -65,8 +69,11 @@ __all__ = [
     "is_given_another",
     "is_in_reach",
     "known_families",
+    "made_by",
     "makers",
     "metrics_of",
+    "of_another_family",
+    "other_models",
     "parameters_of",
     "plain_versions",
     "rest_reads",

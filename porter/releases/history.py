@@ -94,6 +94,12 @@ class History:
         at = record.place(version)
         return sorted(line for line, mask in record.group(record.data["requires"]).items() if mask >> at & 1)
 
+    def least(self, library: str, version: str, other: str) -> str | None:
+        """The oldest release of `other` that this one is installed with; None where it says none."""
+        asked = (line.partition(" ") for line in self.requires(library, version))
+        bounds = [bound for name, _, said in asked if name == other for bound in said.split(",")]
+        return next((bound.removeprefix(">=") for bound in bounds if bound.startswith(">=")), None)
+
     def has(self, library: str, version: str, name: str) -> bool:
         """Whether that release has what is imported as `name`: `trl.SFTConfig`, `trl.trainer.utils.pad`."""
         full = name if name.startswith(f"{library}.") else f"{library}.{name}"

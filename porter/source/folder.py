@@ -19,6 +19,7 @@ from ..files import LARGEST_SETTINGS, is_file, is_folder, read_file
 from .merged import Merged
 from .module import Module
 from .parsing import LARGEST, read_module
+from .scopes import starred
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -99,8 +100,12 @@ class SourceTree:
         return None
 
     def links_of(self, path: Path) -> dict[str, tuple[Path, str]]:
-        """The imports of a file (as `Binding.qualified` has them) that mean names in files of the project."""
-        found: dict[str, tuple[Path, str]] = {}
+        """The imports of a file (as `Binding.qualified` has them) that mean names in files of the project.
+
+        `utils.*` for `from utils import *`.
+        """
+        homes = {home: self.find(home, path) for home in starred(self.module(path).tree)}
+        found = {f"{home}.*": (file[0], "*") for home, file in homes.items() if file is not None and not file[1]}
         for scope in self.module(path).scopes.values():
             for bindings in scope.bindings.values():
                 for binding in bindings:

@@ -14,7 +14,7 @@ from functools import cached_property
 import libcst as cst
 
 from .module import Module
-from .scopes import Scope, collect_scopes
+from .scopes import Scope, collect_scopes, starred
 
 BETWEEN = "\n"  # parts the texts of two files
 
@@ -90,6 +90,28 @@ class Merged(Module):
                     index, there = self._settled(target, roots)
                     if there in roots[index].bindings:
                         scope.links[name] = (roots[index], there)
+        for number, root in enumerate(roots):
+            for name, meant in self._starred(number, roots, ()).items():
+                if name not in root.bindings:
+                    root.links[name] = meant
+        return found
+
+    def _starred(self, number: int, roots: Sequence[Scope], around: tuple[int, ...]) -> dict[str, tuple[Scope, str]]:
+        """The names that a file takes by `from utils import *`, and where each is made."""
+        found: dict[str, tuple[Scope, str]] = {}
+        for home in starred(self.parts[number].module.tree):
+            index = self.links[number].get(f"{home}.*", (None, ""))[0]
+            if index is None or index in around:
+                continue
+            root = roots[index]
+            own = {name: root.links.get(name, (root, name)) for name in root.bindings}
+            given = self._starred(index, roots, (*around, number)) | own
+            public = _said_public(root)
+            found |= {
+                name: meant
+                for name, meant in given.items()
+                if (name in public if public is not None else not name.startswith("_"))
+            }
         return found
 
     def _index(self, node: cst.CSTNode) -> int:
@@ -106,3 +128,13 @@ class Merged(Module):
                 break
             target = self.links[index][bindings[0].qualified]
         return target
+
+
+def _said_public(root: Scope) -> set[str] | None:
+    """The names in a file's `__all__`; None where it has none that can be read."""
+    bound = root.bindings.get("__all__", ())
+    value = bound[0].value if len(bound) == 1 else None
+    if not isinstance(value, cst.List | cst.Tuple):
+        return None
+    names = [each.value.evaluated_value for each in value.elements if isinstance(each.value, cst.SimpleString)]
+    return {name for name in names if isinstance(name, str)}

@@ -96,7 +96,7 @@ class Scope:
         scope: Scope | None = self
         while scope is not None:
             visible = scope is self or not isinstance(scope.node, cst.ClassDef)
-            if visible and name in scope.bindings and name not in scope.outside:
+            if visible and (name in scope.bindings or name in scope.links) and name not in scope.outside:
                 scope, name = scope.links.get(name, (scope, name))
                 return scope, scope.bindings[name]
             scope = scope.parent
@@ -217,10 +217,10 @@ class _Scopes:
             return
         base = ""
         if isinstance(node, cst.ImportFrom):
-            dotted = self.dotted(node.module) if node.module is not None else ""
-            base = "." * len(node.relative) + dotted
+            home = dotted(node.module) if node.module is not None else ""
+            base = "." * len(node.relative) + home
         for alias in node.names:
-            name = self.dotted(alias.name)
+            name = dotted(alias.name)
             full = f"{base}.{name}" if base else name
             if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
                 self.bind(scope, alias.asname.name.value, Binding("import", node, full, conditional=conditional))
@@ -229,11 +229,6 @@ class _Scopes:
             else:
                 head = name.split(".", 1)[0]
                 self.bind(scope, head, Binding("import", node, head, conditional=conditional))
-
-    def dotted(self, node: cst.BaseExpression) -> str:
-        if isinstance(node, cst.Attribute):
-            return f"{self.dotted(node.value)}.{node.attr.value}"
-        return node.value if isinstance(node, cst.Name) else ""
 
     def assign(
         self,
@@ -264,6 +259,24 @@ class _Scopes:
             kind = "assign" if value is not None else "other"
             bound = Binding(kind, node, value=value, conditional=conditional)
             owner.attributes.setdefault(target.attr.value, []).append(bound)
+
+
+def starred(tree: cst.Module) -> list[str]:
+    """The modules all of whose names a file takes at its top (`from .utils import *` → `.utils`), in its order."""
+    found = []
+    for line in tree.body:
+        for node in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
+                home = dotted(node.module) if node.module is not None else ""
+                found.append("." * len(node.relative) + home)
+    return found
+
+
+def dotted(node: cst.BaseExpression) -> str:
+    """`a.b` of a name or an attribute; "" of anything else."""
+    if isinstance(node, cst.Attribute):
+        return f"{dotted(node.value)}.{node.attr.value}"
+    return node.value if isinstance(node, cst.Name) else ""
 
 
 def owner_of(node: cst.BaseExpression, scope: Scope) -> Scope | None:

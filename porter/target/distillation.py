@@ -121,7 +121,8 @@ def _left_out(porting: Porting) -> Mapping[str, tuple[str, Any]]:
 
 def _sampling(porting: Porting, models: list[Arg]) -> list[Arg]:
     """Who samples how much, and how; nothing where all is trained on the dataset."""
-    never = {place: porting.known(f"distillation.{place}", "?") in (0, False) for place in ("lmbda", "seq_kd")}
+    asked = {name: porting.value(f"distillation.{name}") for name in ("lmbda", "seq_kd")}  # the second since TRL 0.12
+    never = {name: value is None or (value.known and value.literal in (0, False)) for name, value in asked.items()}
     if all(never.values()):
         return []
     found = [] if never["lmbda"] else [models[0]]

@@ -285,10 +285,25 @@ def _check(porting: Porting, writing: Writing) -> None:
     generations, rows = porting.known("rollout.generations"), _generation_rows(porting, writing)
     if isinstance(generations, int) and generations < 2:
         find(f"num_generations={generations}: an advantage needs at least 2 completions.", "", "rollout.generations")
+    elif isinstance(generations, int) and _is_dealt_in_order(porting):
+        alone = porting.known("batch.per_device")
+        if isinstance(alone, int) and alone * writing.processes % generations:
+            alone *= writing.processes
+            said = f"num_generations={generations} does not divide the {alone} completions of a micro-step, "
+            said += f"as TRL {release} asks: the source ends at its start, and so does the port."
+            fix = "These are per_device_train_batch_size x processes; name the processes if it had more."
+            find(said, fix, "rollout.generations")
     elif isinstance(generations, int) and rows is not None and rows % generations:
         said = f"num_generations={generations} does not divide the generation batch of {rows} completions."
         fix = "It is per_device_train_batch_size x processes x steps_per_generation; name the processes if it had more."
         find(said, fix, "rollout.generations")
+
+
+def _is_dealt_in_order(porting: Porting) -> bool:
+    """Whether the source's TRL samples each micro-step on its own, and counts completions in it."""
+    version = plain_version(porting.versions.get("trl", ""))
+    counts = bool(version) and version_key(version) >= COUNTS_COMPLETIONS
+    return counts and releases.release(version).dealing == "in_order"
 
 
 def _generation_rows(porting: Porting, writing: Writing) -> int | None:

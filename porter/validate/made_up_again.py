@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .comparing.trace import Trace
 from .helping import last_error
+from .observing.remedies import remedy_for
 from .observing.settings import Settings
 from .running.processes import RunFailed
 from .stand_ins.data.plan import KEPT
@@ -22,7 +23,8 @@ LACKING = re.compile(r"KeyError: ['\"](.+?)['\"]$")
 
 
 def repaired(run: Callable[..., Trace], settings: Settings, say: Callable[[str], None]) -> Trace:
-    """`run(settings)`, and again with a column of made-up data that its crash asked for, up to `REPAIRS` times.
+    """`run(settings)`, and again with a column of made-up data or a remedy that its crash asked for, up to `REPAIRS`
+    times.
 
     A failure for want of a column that the rows have by then says so.
     """
@@ -34,13 +36,26 @@ def repaired(run: Callable[..., Trace], settings: Settings, say: Callable[[str],
             if lacking is not None and lacking[1] in settings.columns:
                 failure.reason += IN_VAIN.format(lacking[1])
             asked = failure.folder / REPAIR if failure.folder is not None else None
-            if failure.trace is not None or asked is None or not asked.is_file():
+            if failure.trace is not None or asked is None:
+                raise
+            error, kept = last_error(failure.output), Path(settings.work) / KEPT
+            if not settings.remedy and (remedy := remedy_for(error, kept)):
+                say(f"source: ended with {error[:160]}: once more with {remedy}")
+                settings = replace(settings, remedy=remedy, ended_with=error)
+                _forget(kept)
+                continue
+            if not asked.is_file():
                 raise
             found = json.loads(asked.read_text(encoding="utf-8"))
             if settings.columns.get(found["column"]) == found["kind"]:
                 raise
             say(f"source: made-up rows get {found['column']!r} ({found['why']}): once more")
             settings = replace(settings, columns={**settings.columns, found["column"]: found["kind"]})
-            (Path(settings.work) / KEPT).unlink(missing_ok=True)
-            shutil.rmtree(Path(settings.work) / "files", ignore_errors=True)
+            _forget(kept)
     return run(settings)
+
+
+def _forget(kept: Path) -> None:
+    """Make the rows anew that a run noted in the file `kept`."""
+    kept.unlink(missing_ok=True)
+    shutil.rmtree(kept.parent / "files", ignore_errors=True)

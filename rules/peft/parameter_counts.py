@@ -6,6 +6,7 @@ A function of the file that does no more than count and print them is `rt.print_
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -51,14 +52,28 @@ def _replace_sum(porting: Porting, use: Use) -> bool:
     if not isinstance(call, cst.Call) or module.code(call.func) != "sum" or len(call.args) != 1:
         return False
     tests = [module.code(test.test) for test in loop.ifs]
-    if tests not in ([], [f"{name}.requires_grad"]):
+    which = {"": "", f"{name}.requires_grad": ", trainable=True"}.get(" and ".join(tests))
+    if which is None and isinstance(loop.target, cst.Tuple) and _of_adapters(tests, module.code(loop.target), name):
+        which = ", lora=True"
+    if which is None:
         return False
-    model = module.code(use.name)
-    trainable = ", trainable=True" if tests else ""
-    porting.edit(*module.span(call), f"{porting.rt('count_parameters')}({model}{trainable})", PART_OF, REASON)
-    if not tests:
+    porting.edit(
+        *module.span(call), f"{porting.rt('count_parameters')}({module.code(use.name)}{which})", PART_OF, REASON
+    )
+    if not which:
         say_packed(porting, call)
     return True
+
+
+def _of_adapters(tests: Sequence[str], target: str, parameter: str) -> bool:
+    """Whether the parameters of a sum are those that PEFT calls `lora_A` and `lora_B`: `if "lora" in name.lower()`."""
+    left = [test for test in tests if test != f"{parameter}.requires_grad"]
+    name = re.match(r"\(?\s*(\w+)", target)
+    return (
+        len(left) == 1
+        and name is not None
+        and re.fullmatch(rf"""["']lora_?["'] in {name[1]}(\.lower\(\))?""", left[0]) is not None
+    )
 
 
 def _replace_both(porting: Porting, use: Use) -> None:

@@ -20,12 +20,13 @@ PART_OF = "TP210"
 REASON = "prints names and shapes that torch's model has"
 MESSAGE = "This loop only prints torch's parameters; Tunix's have other names and shapes, and the loop goes."
 FIX = "rt.print_trainable_parameters(model) says how many are trained; nnx.state(model) has them all."
+SUMMARIES = ("torchinfo.summary", "torchsummary.summary")
 WALKS = frozenset({"named_modules", "modules", "named_parameters", "parameters"})
 LOGS = frozenset("print info debug warning log".split())
 # What such a loop may call beside them and still change nothing.
 PLAIN = LOGS | frozenset(
-    """any all dim element_size endswith format hasattr int isinstance len list lower max min nelement numel replace
-    round size sorted split startswith str strip sum tuple type upper""".split()
+    """any all dim element_size endswith format hasattr int is_available isinstance len list lower max min nelement
+    numel replace round size sorted split startswith str strip sum tuple type upper""".split()
 )
 # What a walk over Tunix's parameters answers (`_counting_loops`): types and sizes, where no name is asked for.
 ANSWERED = frozenset({"dtype", "numel", "nelement"})
@@ -50,6 +51,20 @@ def drop_printed_parameters(porting: Porting) -> None:
         if not _answered(module, loop) and _is_alone(module, loop):
             porting.remove_statement(loop, PART_OF, REASON)
             porting.find(PART_OF, "info", MESSAGE, FIX, *module.location(loop))
+
+
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
+def drop_summaries(porting: Porting) -> None:
+    """Take out `summary(model)` of torchinfo and torchsummary, which prints torch's layers."""
+    module = porting.module
+    for use in list(role_uses(porting, "model")):
+        call = module.parents[module.parents[use.name]]
+        if use.kind != "bare" or not isinstance(call, cst.Call) or module.qualified(call.func) not in SUMMARIES:
+            continue
+        if isinstance(module.parents[call], cst.Expr) and call.args[0].value is use.name:
+            porting.remove_statement(call, PART_OF, REASON)
+            message = f"{module.code(call.func)} only prints torch's layers; Tunix's have other names, and it goes."
+            porting.find(PART_OF, "info", message, FIX, *module.location(call))
 
 
 def _walked(module: Module, walk: cst.CSTNode) -> cst.CSTNode:

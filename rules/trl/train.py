@@ -11,7 +11,7 @@ can't be read and is refused. What `train()` returned is `rt.train_result(traine
 
 import libcst as cst
 
-from porter.packs.api import Field, loads_best, say_keywords, strategy_when_run
+from porter.packs.api import Field, evaluates_in_training, loads_best, say_keywords, strategy_when_run
 from porter.packs.writing import TRAINING
 
 from .saving.save_metrics import say_lacking
@@ -47,7 +47,7 @@ def apply(site, porting):
             porting.fate(_row(site, resume, "changed", "rt.resume_dir", f"resumes when {text} is set"))
     say_keywords(porting, site, SETTLED, "resume_from_checkpoint")
     data = [names.batches]
-    if names.eval_batches:
+    if evaluates_in_training(porting):
         strategy = strategy_when_run(porting) if porting.evaluates else ""
         data.append(f'{names.eval_batches} if {strategy} != "no" else None' if strategy else names.eval_batches)
     call = f"{names.trainer}.train({', '.join(data)})"

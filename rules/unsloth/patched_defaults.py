@@ -15,7 +15,7 @@ from dataclasses import replace
 import libcst as cst
 
 from porter.packs.api import Origin, Phase, Porting, Severity, Site, Value, step
-from porter.packs.runtime import CONFIGS_OF_TRL, FieldTable, unsloth_defaults
+from porter.packs.runtime import CONFIGS_OF_TRL, FieldTable, trl_release, unsloth_defaults
 from porter.packs.script import plain_version, version_key
 from porter.packs.training import (
     Training,
@@ -26,6 +26,7 @@ from porter.packs.training import (
     plain_versions,
     table_of,
 )
+from porter.packs.writing import quoted
 
 from ._release import is_patched, unsloth_version
 from .lost_keywords import LOSES, is_followed, loses_keywords, loses_length, trls_length
@@ -263,16 +264,22 @@ def settle_temperature(porting: Porting) -> None:
 
 @step(Phase.WRITE, of="trainer", fills=("parts", "batch.per_device"))
 def raise_batch_size(porting: Porting) -> None:
-    """GRPO's batch becomes num_generations where those don't divide the completions of a step."""
+    """GRPO's batch becomes num_generations where those don't divide the completions of a step, or of a micro-step."""
     assert porting.trainer is not None
     if table_of(porting, porting.trainer).kind not in ROLLS_OUT or porting.arguments_object:
         return
-    if not is_patched(porting, porting.config or porting.trainer) or _is_sampled_at_once(porting):
+    if not is_patched(porting, porting.config or porting.trainer):
         return
+    by = trl_release(
+        plain_version(porting.versions.get("trl", "")) or None, unsloth=unsloth_version(porting)
+    ).raises_batch
+    if by == "step" and _is_sampled_at_once(porting):
+        return
+    of_what = "a step" if by == "step" else "a process's micro-step"
     values = [porting.value(place) for place in ("rollout.generations", "batch.per_device", "batch.accumulation")]
     if any(value is not None and not value.known for value in values):
-        porting.code["raise_batch_size"] = "True"
-        reason = "Unsloth raises it to num_generations where that doesn't divide the completions of a step"
+        porting.code["raise_batch_size"] = quoted(by or "step")
+        reason = f"Unsloth raises it to num_generations where that doesn't divide the completions of {of_what}"
         porting.change_fate(".per_device_train_batch_size", fate="changed", reason=reason)
         return
     generations, rows = porting.known("rollout.generations"), porting.known("batch.per_device")
@@ -280,11 +287,11 @@ def raise_batch_size(porting: Porting) -> None:
     if not isinstance(generations, int) or not isinstance(rows, int) or not isinstance(steps, int):
         return
     processes = int(porting.known("mesh.processes", 1))
-    if generations >= 1 and rows * steps * processes % generations:
+    if generations >= 1 and (rows * steps * processes if by == "step" else rows) % generations:
         own = porting.value("batch.per_device")
         line, column = (own.origin.line, own.origin.column) if own is not None and own.origin is not None else (0, 0)
         porting.fill({"batch.per_device": Value("default", str(generations), Origin(RAISED, line, column, ID))})
-        reason = f"Unsloth raises it to num_generations: {generations} does not divide the completions of a step"
+        reason = f"Unsloth raises it to num_generations: {generations} does not divide the completions of {of_what}"
         porting.change_fate(".per_device_train_batch_size", fate="changed", reason=reason)
 
 

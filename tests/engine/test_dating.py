@@ -54,6 +54,7 @@ def test_a_file_pins_a_release(text: str, pins: list[tuple[str, str]]) -> None:
 
 
 OF_BEFORE_13 = SCRIPT.replace("train_dataset=", "max_seq_length=64, train_dataset=")
+OF_2024 = SCRIPT.replace("Qwen3", "Qwen2.5")
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,17 @@ OF_BEFORE_13 = SCRIPT.replace("train_dataset=", "max_seq_length=64, train_datase
             "0.12.2",
             "",
         ),
+        (
+            SCRIPT,
+            {"pyproject.toml": '"trl>=0.9,<0.13"\n', "pdm.lock": '[[package]]\nname = "trl"\nversion = "0.11.4"\n'},
+            "0.11.4",
+            "",
+        ),
+        # an accelerate alone tells the day, too
+        (OF_2024, {"requirements.txt": "trl\naccelerate==0.34.2\n"}, "0.11.4", "4.45.1"),
+        (SCRIPT, {"requirements.txt": "trl==0.24.0\naccelerate==0.34.2\n"}, "0.24.0", "4.57"),
+        (SCRIPT, {"requirements.txt": "trl\naccelerate>=0.34.2\n"}, "1.16.0", ""),
+        (SCRIPT, {"pixi.toml": "", "pixi.lock": "- kind: pypi\n  name: trl\n  version: 0.11.4\n"}, "0.11.4", ""),
         (SCRIPT, {"requirements.txt": "trl>=0.9,<0.13\n", "README.md": "pip install trl==0.11.4\n"}, "0.11.4", ""),
         # a range of transformers up to 5 holds what was out in the days of a TRL that is told by itself
         (OF_BEFORE_13, {"pyproject.toml": 'transformers = "^4.45.2"\n'}, "0.12.2", "4.46.3"),

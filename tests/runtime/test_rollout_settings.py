@@ -13,7 +13,7 @@ import pytest
 from porter.runtime.arguments import trl_arguments
 from porter.runtime.facts.generation_settings import filled_from_checkpoint
 from porter.runtime.facts.releases import release
-from porter.runtime.generation.prompts import end_tokens, raised_batch_size, shared_settings
+from porter.runtime.generation.prompts import end_tokens, raised_batch_size, shared_settings, whole_groups
 from porter.runtime.losses.policy_loss import PolicyLoss
 from porter.runtime.rollouts.dealing import checked, dealt
 from porter.runtime.rollouts.rewards import group_advantages
@@ -91,9 +91,18 @@ def test_trl_shields_its_settings_since_it_does_and_vllm_is_told_all() -> None:
 
 
 def test_unsloth_s_config_raises_its_batch() -> None:
-    assert settings("0.24.0", "GRPOConfig", "2026.8.19")["raise_batch_size"]
-    assert not settings("0.24.0", "GRPOConfig")["raise_batch_size"]
-    assert [raised_batch_size(rows, 2, 4, 2) for rows in (1, 2, 3, 4)] == [8, 2, 8, 4]
+    assert settings("0.24.0", "GRPOConfig", "2026.8.19")["raise_batch_size"] == "step"
+    assert settings("0.24.0", "GRPOConfig", "2025.11.3")["raise_batch_size"] == "micro_step"
+    assert settings("0.24.0", "GRPOConfig")["raise_batch_size"] is None
+    assert [raised_batch_size(rows, 2, 4, 2, "step") for rows in (1, 2, 3, 4)] == [8, 2, 8, 4]
+    assert [raised_batch_size(rows, 2, 4, 2, "micro_step") for rows in (2, 4, 6, 8, 16)] == [8, 8, 8, 8, 16]
+
+
+def test_groups_fill_what_is_sampled_at_once() -> None:
+    assert [whole_groups(8, 4, 8, dealing) for dealing in ("shuffled", "split", "in_order")] == [4, 4, 4]
+    assert whole_groups(2, 4, 8, "split") == 1
+    with pytest.raises(ValueError, match="does not divide the 2 completions of a micro-step"):
+        whole_groups(2, 4, 8, "in_order")
 
 
 def test_the_reference_of_adapters_is_the_release_s() -> None:

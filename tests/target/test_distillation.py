@@ -61,6 +61,8 @@ def test_who_samples_is_written_only_where_somebody_does() -> None:
     assert "lmbda" not in own and "max_new_tokens" not in own and "model=model" not in own
     teachers = port(script("lmbda=0, seq_kd=True")).after
     assert "teacher_model=teacher,\n    seq_kd=True,\n    temperature=0.9," in teachers and "lmbda" not in teachers
+    before = port(script().replace("trl.experimental.gkd", "trl"), source_trl="0.11.4")  # which has no seq_kd
+    assert before.status == "ported" and "model=model,\n    lmbda=0.5," in before.after
     students = port(script("lmbda=1.0, max_new_tokens=32", resume="resume_from_checkpoint=True")).after
     assert "model=model,\n    lmbda=1.0,\n" in students and "max_new_tokens=32," in students
     assert "batches.skip(trainer.train_steps)" in students

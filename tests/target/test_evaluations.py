@@ -24,3 +24,29 @@ def test_the_evaluation_before_the_first_step_is_logged_where_it_was_asked_for(v
     found = port(text)
     assert (f"eval_on_start={value}" in found.after) == written
     assert [row.fate for row in found.fields if row.source == "SFTConfig.eval_on_start"] == ["exact"]
+
+
+EVALUATES = "trainer.train()\nprint(trainer.evaluate())"
+
+
+def test_training_gets_nothing_to_evaluate_where_the_script_evaluates_behind_it() -> None:
+    found = port(sft_script(trainer=ROWS, after=EVALUATES))
+    assert "    trainer.train(batches)\n" in found.after
+    assert "print(rt.evaluate(trainer, eval_batches))" in found.after
+    asked = port(sft_script(trainer=ROWS, config=", eval_strategy='no', eval_steps=5", after=EVALUATES))
+    assert "    trainer.train(batches)\n" in asked.after and "eval_every_n_steps=batches.steps" in asked.after
+    [row] = [row for row in asked.fields if row.source == "SFTConfig.eval_steps"]
+    assert (row.fate, row.reason) == ("dropped", 'eval_strategy is "no"')
+
+
+def test_a_config_that_stays_evaluates_as_little() -> None:
+    found = port(
+        sft_script("import sys", config=", report_to=sys.argv[1:], eval_strategy='no'", trainer=ROWS, after=EVALUATES)
+    )
+    assert "    trainer.train(batches)\n" in found.after and "rt.evaluate(trainer, eval_batches)" in found.after
+
+
+@pytest.mark.parametrize("config", [", eval_on_start=True", ", eval_strategy='steps'", ", eval_on_start=CFG['start']"])
+def test_training_evaluates_what_it_is_asked_for(config: str) -> None:
+    found = port(sft_script("CFG = {}", trainer=ROWS, config=config, after=EVALUATES))
+    assert "trainer.train(batches, eval_batches)" in found.after

@@ -148,6 +148,15 @@ def test_processes_count_for_the_generation_batch() -> None:
     assert errors(script("per_device_train_batch_size=1, num_generations=8"), processes=4) != []
 
 
+@pytest.mark.parametrize(("trl", "ends"), [("0.16.1", True), ("0.15.2", True), ("0.17.0", False)])
+def test_micro_steps_that_are_sampled_one_by_one_hold_whole_groups(trl: str, ends: bool) -> None:
+    given = "per_device_train_batch_size=2, gradient_accumulation_steps=4, num_generations=8"
+    found = errors(script(given), source_trl=trl)
+    said = f"does not divide the 2 completions of a micro-step, as TRL {trl} asks: the source ends at its start"
+    assert any(said in message for message in found) == ends
+    assert not any("does not divide" in message for message in errors(script(given), source_trl=trl, processes=4))
+
+
 def test_both_ways_to_count_a_batch_are_shown() -> None:
     found = port(script("per_device_train_batch_size=4, gradient_accumulation_steps=2, num_generations=4"), processes=2)
     (row,) = [row for row in found.recipe.fields if row.source == "generation batch"]

@@ -185,6 +185,16 @@ def test_a_folder_of_configurations_has_any_name(tmp_path: Path) -> None:
     assert [path.name for path, _ in configs_of(tmp_path / "dpo.py", tmp_path)] == ["dpo_v1.yaml"]
 
 
+def test_what_goes_back_into_the_environment_is_made_up(tmp_path: Path) -> None:
+    """`os.environ[...] = None` is a TypeError: who sets it from a variable has that set."""
+    ran = run(
+        tmp_path,
+        'import os\nos.environ["CUDA_VISIBLE_DEVICES"] = os.getenv("GPU_OF_NOBODY")\n'
+        'print(os.environ["CUDA_VISIBLE_DEVICES"], os.getenv("GPU_OF_NOBODY"))\n',
+    )
+    assert ran.out.split() == ["tpu-port", "None"] and "GPU_OF_NOBODY" in ran.notes[0]
+
+
 def test_words_by_number_and_variables_of_the_environment(tmp_path: Path) -> None:
     text = (
         "import os, sys\nmodel = sys.argv[1]\nsteps = int(sys.argv[2])\n"

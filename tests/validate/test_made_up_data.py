@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -357,3 +359,31 @@ def test_prompts_of_humaneval_hold_a_docstring() -> None:
     found = known_dataset("openai_humaneval")
     assert found is not None
     assert all(row["prompt"].count('"""') == 2 for row in made_up_rows(found[0], 8))
+
+
+def test_a_projects_own_package_is_no_library(project: tuple[Path, Path]) -> None:
+    """`python agents/train.py` doesn't see the `datasets` package of the folder that it is started in."""
+    work, script = project
+    own = script.parent / "datasets"
+    own.mkdir()
+    (own / "__init__.py").touch()
+    (script.parent / "agents").mkdir()
+    script = script.parent / "agents" / "train.py"
+    script.write_text("from datasets import Dataset\nprint(len(Dataset.from_list([{'a': 1}])))\n")
+    text = "import sys\nfrom porter.validate.running.script import search_only_libraries, run_script\n"
+    text += "search_only_libraries(sys.argv[1])\nimport datasets\nprint(datasets.Dataset.__name__)\n"
+    text += "from pathlib import Path\nsys.exit(run_script(sys.argv[2], [], Path(sys.argv[1])))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", text, work, script], capture_output=True, text=True, cwd=own.parent, check=False
+    )
+    assert done.returncode == 0 and done.stdout.split() == ["Dataset", "1"], done.stderr
+
+
+def test_a_folder_around_the_copy_has_one_name_on_both_sides(tmp_path: Path) -> None:
+    settings = Settings(work=str(tmp_path))
+    names = {
+        Substitutes(settings, side, [], None).missing.name_of(f"{tmp_path}/{side}-7/{inner}models/llama")
+        for side in ("source", "port")
+        for inner in ("", "copy/")
+    }
+    assert names == {"models/llama"}

@@ -37,6 +37,10 @@ from porter.validate.stand_ins.data.columns import find_columns, find_reads, lon
             {"answer": {"marked": ["####"]}},
         ),
         (
+            "d = load_dataset('x').map(lambda r: {'n': r['whole'].split('[/INST]')[0], 'w': r['b'].split('ab')[0]})",
+            {"whole": {"marked": ["[/INST]"]}, "b": "text"},
+        ),
+        (
             "M = {0: 'no', 1: 'yes'}\nd = load_dataset('x').map(lambda r: {'t': r['body'].strip() + M[r['kind']]})",
             {"body": "text", "kind": {"one of": [0, 1]}},
         ),

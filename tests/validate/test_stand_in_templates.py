@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import jinja2
 import pytest
 
-from porter.validate.stand_ins.models.stand_in import chat_template
+from porter.validate.stand_ins.models.stand_in import chat_template, make_stand_in
 from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
 
 TURNS = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]
@@ -34,3 +37,10 @@ def test_an_answer_stands_in_the_models_own_words(model_id: str, family: str, tu
     if "Mistral" not in model_id:
         asked = rendered(model_id, family, TURNS[:1], prompt=True)
         assert text.startswith(asked), "what is masked as the prompt is how the whole begins"
+
+
+def test_a_model_of_an_unknown_folder_pads_with_a_token_where_the_script_sets_none(tmp_path: Path) -> None:
+    folder = make_stand_in(tmp_path / "bare", "HuggingFaceTB/SmolLM2-135M", "llama3")
+    assert json.loads((folder / "tokenizer_config.json").read_text()).get("pad_token") is None
+    folder = make_stand_in(tmp_path / "pads", "HuggingFaceTB/SmolLM2-135M", "llama3", pads=True)
+    assert json.loads((folder / "tokenizer_config.json").read_text())["pad_token"] == "<|endoftext|>"

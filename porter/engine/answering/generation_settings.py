@@ -15,6 +15,7 @@ from ..packs.packs import Rewrite
 from ..script.porting import Porting
 from ..script.sites import shortened
 from ..script.uses_of_training import Use
+from ..settling.decisions import decide
 
 RULE = "TP316"
 REASON = "saved in generation_config.json, and taken by rt.generate"
@@ -59,6 +60,35 @@ def keep_setting(porting: Porting, use: Use, variable: str) -> bool:
     assert isinstance(setting, cst.Attribute)
     model = f"{variable}.model" if use.role == "trainer" else variable
     porting.edit(*porting.module.span(setting.value), f"{porting.rt(function)}({model})", RULE, reason)
+    return True
+
+
+def answer_guard(porting: Porting, use: Use) -> bool:
+    """`hasattr(model, "generation_config")`, `getattr(model, "generation_config", None) is not None`; whether it was
+    one: a model of transformers that samples always has it, and Tunix's has it elsewhere."""
+    module = porting.module
+    argument = module.parents[use.name]
+    call = module.parents[argument]
+    if use.match != "@model" or not isinstance(call, cst.Call) or len(call.args) < 2 or call.args[0] is not argument:
+        return False
+    asked = module.code(call.func)
+    if asked not in ("hasattr", "getattr") or module.code(call.args[1].value).strip("\"'") != "generation_config":
+        return False
+    reason = "every model of transformers that samples has one"
+    compared = module.parents[call]
+    if isinstance(compared, cst.Comparison) and compared.left is call and len(compared.comparisons) == 1:
+        (said,) = compared.comparisons
+        if isinstance(said.operator, cst.Is | cst.IsNot) and module.code(said.comparator) == "None":
+            there = isinstance(said.operator, cst.IsNot)
+            decide(porting, compared, lambda part: there if part is compared else None, RULE, reason)
+            return True
+    tested = isinstance(compared, cst.BooleanOperation | cst.UnaryOperation)
+    tested = tested or (isinstance(compared, cst.If | cst.IfExp | cst.While | cst.Assert) and compared.test is call)
+    if asked == "hasattr" or tested:
+        decide(porting, call, lambda part: True if part is call else None, RULE, reason)
+        return True
+    model = module.code(use.name)
+    porting.edit(*module.span(call), f"{porting.rt('generation_config')}({model})", RULE, REASON)
     return True
 
 

@@ -23,7 +23,7 @@ from ..script.training import Training
 from ..script.uses_of_training import Use, is_in_reach, role_uses
 from ..settling.decisions import decide
 from ..steps.step import Phase, step
-from .generation_settings import keep_setting, read_config, unused_setting
+from .generation_settings import answer_guard, keep_setting, read_config, unused_setting
 from .python_rules import answer, in_turn
 from .scoped_names import named_at
 
@@ -60,6 +60,7 @@ def apply_members(porting: Porting) -> None:
             continue
         if (
             _asked_state(porting, use)
+            or answer_guard(porting, use)
             or _asked_method(porting, use, rules)
             or _drop_set(porting, use, rules)
             or use.kind == "bare"

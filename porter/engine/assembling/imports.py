@@ -22,7 +22,7 @@ from ..script.dead_blocks import is_dead
 from ..script.sites import facts_of, indentation
 from .gone_names import is_probe, service_of
 from .left_uses import first_of, is_behind, module_of, needs_torch
-from .per_file import first_place
+from .per_file import PASSED_ON, first_place
 
 # Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
 GPU_SIDE = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed", "unsloth"})
@@ -130,7 +130,7 @@ def _aliases_to_drop(
 ) -> tuple[dict[cst.CSTNode, list[cst.ImportAlias]], dict[cst.CSTNode, list[NewImport]]]:
     """Aliases that go, by statement, and for the moved ones the imports that take their place."""
     spans = Spans((edit.start, edit.end) for edit in edits)
-    written = " ".join(names_in(edit.new) for edit in edits)
+    written = " ".join([*module.memory.get(PASSED_ON, ()), *(names_in(edit.new) for edit in edits)])
     gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
     elsewhere: dict[cst.CSTNode, list[NewImport]] = {}
     for node in module.parents:

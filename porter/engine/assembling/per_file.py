@@ -15,12 +15,15 @@ from ...port import Port, Status
 from ...recipe import Field, Recipe
 from ...source.merged import Merged, Part
 from ...source.module import Module
+from ...source.scopes import Scope
 from ...text.edit import Edit
-from ...text.edits import apply_edits
+from ...text.edits import Spans, apply_edits
 from ...text.import_lines import names_in, parse_import
 from ..draft.findings import Findings
 from ..packs.facts import FACTS, NONE
 from ..script.porting import Porting
+
+PASSED_ON = "passed on"  # what a file's memory calls the names that others take of it
 
 
 def parts_of(module: Module) -> list[Part]:
@@ -72,6 +75,25 @@ def is_touched(porting: Porting, part: Part, edits: Sequence[Edit]) -> bool:
         binding.qualified for bindings in part.module.scopes[part.module.tree].bindings.values() for binding in bindings
     )
     return any(name in porting.moved for name in imported if name)
+
+
+def note_passed_on(module: Module, edits: Sequence[Edit]) -> None:
+    """Note with each file which of its names another takes by `from utils import *`, and keeps or writes."""
+    parts = parts_of(module)
+    spans = Spans((edit.start, edit.end) for edit in edits)
+    taken: dict[Scope, set[str]] = {}
+    for part in parts if len(parts) > 1 else ():
+        scope = module.scopes[part.module.tree]
+        written = names_in("\n".join(edit.new for edit in edits if part.start <= edit.start < part.end))
+        for name, (home, there) in scope.links.items():
+            if name in scope.bindings:
+                continue
+            uses = [module.span(use)[0] for use in module.references(there, home)]
+            kept = any(part.start <= use < part.end and use not in spans for use in uses)
+            if kept or re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written):
+                taken.setdefault(home, set()).add(there)
+    for part in parts if taken else ():
+        part.module.memory[PASSED_ON] = taken.get(module.scopes[part.module.tree], set())
 
 
 def mesh_edits(porting: Porting, part: Part, edits: Sequence[Edit], everywhere: Sequence[Edit]) -> list[Edit]:

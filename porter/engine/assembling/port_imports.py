@@ -22,6 +22,7 @@ from .per_file import (
     first_import,
     is_touched,
     mesh_edits,
+    note_passed_on,
     own_edits,
     parts_of,
     take_back,
@@ -35,6 +36,7 @@ TRAINERS = ("trl", "unsloth")  # a port that imports one of these trains, or ask
 def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
     """The edits, and those of the imports and install commands of each file that they change."""
     whole: list[Edit] = []
+    note_passed_on(porting.module, edits)
     for part in parts_of(porting.module):
         own = own_edits(part, edits)
         if not is_touched(porting, part, own):

@@ -103,7 +103,7 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
         fitting = [one for one in history().releases(library) if all(fits(one, *pin) for pin in asked.pins)]
         version = fitting[-1] if fitting else exact_of(asked.pins)  # one of before all that are known
         if not able or version is None or not set(able).isdisjoint(fitting):
-            return []
+            return _needed_by_trl(porting, library, asked)
         return _said(uses, contradictions(porting, library, version))
     able, exact = releases_with_all(porting, "trl"), exact_of(asked.pins)
     newest = beside(porting, "trl").get(library)
@@ -114,6 +114,21 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
     if limit is None or version_key(able[0]) <= version_key(limit):
         return []
     return _said(uses, contradictions(porting, "trl", at_version(newest, exact) or limit))
+
+
+def _needed_by_trl(porting: Training, library: str, asked: Asked) -> list[str]:
+    """What every TRL with all that the script uses needs to be installed, where the one release that is asked for is
+    older: another script's requirements. Nothing where the same place asks for TRL, too."""
+    exact, able = exact_of(asked.pins), releases_with_all(porting, "trl")
+    if library == "trl" or exact is None or any(each.where == asked.where for each in _asked(porting, "trl")):
+        return []
+    bounds = {release: bound for release in able if (bound := history().least("trl", release, library)) is not None}
+    if not bounds or len(bounds) < len(able):
+        return []
+    first = min(bounds, key=version_key)
+    if any(version_key(bound) <= version_key(exact) for bound in bounds.values()):
+        return []
+    return [f"what TRL {first}, the first with all that the script uses, needs: {library}>={bounds[first]}"]
 
 
 def _said(uses: str, lacking: list[str]) -> list[str]:

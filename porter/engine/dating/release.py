@@ -54,7 +54,10 @@ def versions_in(porting: Training) -> dict[str, str]:
     if clash and transformers is not None and trl is not None and not trl.pinned:
         # What the project pins for its other scripts can't be what this one ran on.
         transformers = transformers if version_key(transformers.version) < version_key(clash) else None
-    early = _with_all(porting, _of_the_day_of(porting, "peft"))
+    early = _of_the_day_of(porting, "peft")
+    if early is None and release_of(porting, "accelerate") is not None:
+        early = _of_the_day_of(porting, "accelerate")
+    early = _with_all(porting, early)
     if early is not None and not any(found is not None and found.pinned for found in (trl, transformers)):
         older = transformers is None or version_key(early.version) < version_key(transformers.version)
         older = older and version_key(early.version) >= version_key(_floor(porting, "transformers"))
@@ -243,9 +246,8 @@ def _is_too_old_for(transformers: Date, trl: Date) -> bool:
     """Whether a range of transformers, of another file as a rule, is of before what the pinned TRL needs to install."""
     if not trl.pinned or "==" in transformers.why:
         return False
-    bounds = [line.partition(" ")[2] for line in history().requires("trl", trl.version) if line[:12] == "transformers"]
-    least = [bound.removeprefix(">=") for bound in bounds if bound.startswith(">=")]
-    return any(version_key(transformers.version) < version_key(bound) for bound in least)
+    least = history().least("trl", trl.version, "transformers")
+    return least is not None and version_key(transformers.version) < version_key(least)
 
 
 def _out_with(transformers: Date, able: list[str], days: Mapping[str, str]) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from ...recipe import Finding
 
 NO_FAMILY = "no family"  # the key of what makes a port pointless: a model that Tunix has not
+NO_TASK = "no task"  # ... or none for this task, and then nothing else that is said of the trainer matters
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class Findings:
     def has(self, key: str) -> bool:
         """Whether something was said under a key."""
         return any(names(key, each.key) for each in self._said.values())
+
+    def keep(self, key: str, before: Findings) -> None:
+        """Take back all but what was said under a key, and what stood `before`."""
+        known = {*before}
+        self._said = {finding: each for finding, each in self._said.items() if finding in known or names(key, each.key)}
 
     def standing(self) -> dict[int, list[Finding]]:
         """The findings that stand in the port, by their line."""

@@ -32,6 +32,11 @@ STEP_SCHEDULE = "Step the schedule behind optimizer.step()."
 FILTER = "Filter the rows before they are batched."
 ZERO_BEHIND = "Set them to zero behind optimizer.step()."
 CLIP_AT_STEP = "Clip where the optimizer steps."
+BESIDE = (
+    "Load it in this file with AutoModelForCausalLM.from_pretrained; where another module of the project does, port "
+    "the folder, in which it is followed: tpu-port DIR -o OUT."
+)
+FRESH = "Save it once where it is made (model.save_pretrained), and load that folder with from_pretrained here."
 LOADER = "Make the batches of a DataLoader with a collate_fn."
 
 

@@ -17,6 +17,7 @@ from ...recipe import Origin, Value
 from ...source.read_value import read_value
 from ...source.scopes import walk
 from ...text.expressions import choice, is_atom
+from ..draft.findings import NO_FAMILY, NO_TASK
 from ..script.fill_from_tables import (
     bindings_of,
     fill_defaults,
@@ -30,6 +31,7 @@ from ..script.training import Training
 from .advice import COLLATE, DIVIDE, advice
 from .facts import Loop
 from .forward import NotStandard
+from .models_trained import say_others, unloaded
 from .training_loops import read_loop, training_loops
 
 LOOP = "torch.training_loop"
@@ -65,27 +67,30 @@ def find_loops(porting: Training) -> list[Site]:
     loops = training_loops(porting.module)
     if not loops or not trains_language(porting):
         return []
-    loads = any(site.role == "model" for site in porting.sites)
+    loop = read_loop(porting.module, loops[0])
+    say_others(porting, loop)
+    if porting.findings.has(NO_TASK):
+        return []
     if len(loops) > 1:
         for statement in loops:
             line, column = porting.module.location(statement)
             message = f"{len(loops)} training loops are written in this file; one can be ported at a time."
             porting.find(rule.id, "error", message, "Split the script.", line, column, todo=False)
         return []
-    loop = read_loop(porting.module, loops[0])
     obstacles = [*loop.obstacles, *_missing_parts(porting, loop)]
     if loop.sums and loop.accumulation is not None:
         batches = porting.module.code(loop.accumulation)
         reason = f"the gradients are summed over the {batches} batches of a step, not averaged"
         obstacles.append(NotStandard(loop.call or loops[0], reason, DIVIDE))
-    if not loads:
-        obstacles.insert(0, NotStandard(loops[0], "its model is not loaded by a from_pretrained call in this file"))
+    other = porting.findings.has(NO_FAMILY)
+    if not other:
+        obstacles[:0] = unloaded(porting, loop)
     for obstacle in obstacles:
         line, column = porting.module.location(obstacle.node)
         message = f"This training loop is not the standard one: {obstacle.reason}."
         fix = advice(porting.module, loop.statement, obstacle)
         porting.find(rule.id, "error", message, fix, line, column, todo=False)
-    if obstacles:
+    if obstacles or other:
         return []
     porting.loop = loop
     return [_as_site(porting, loop, rule.id)]

@@ -21,7 +21,8 @@ from ...source.launch.launched_with import given_by_launches
 from ...source.project.model_names import named_in_help, usual_values_in
 from ...source.project.other_models import is_known_without
 from ...source.read_value import read_value
-from ..draft.findings import NO_FAMILY
+from ..draft.findings import NO_FAMILY, NO_TASK
+from ..script.following.other_models import of_another_family
 from ..script.training import Training, families
 from ..steps.step import Phase, step
 from ..tokens.tokenizers import LOADS
@@ -80,9 +81,8 @@ def _find_family(porting: Training) -> tuple[Family | None, Mapping[str, Any] | 
 def _no_family(porting: Training, what: str) -> None:
     value = porting.recipe.values["model.id"]
     line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
-    names = ", ".join(sorted({family.name for family in known_families()}))
     message = f"{what}: Tunix has no implementation of this model family."
-    porting.find("TP302", "error", message, f"Families that port: {names}.", line, column, key=NO_FAMILY)
+    porting.find("TP302", "error", message, of_another_family(), line, column, key=NO_FAMILY)
 
 
 @step(
@@ -133,14 +133,13 @@ def _say_embedding(porting: Training) -> None:
 
 
 def _is_refused(porting: Training, family: Family | None) -> bool:
-    if porting.findings.has(NO_FAMILY):
+    if porting.findings.has(NO_FAMILY) or porting.findings.has(NO_TASK):
         return True
     if family is None and (targets := _foreign_targets(porting)):
         value = porting.recipe.values["lora.targets"]
         line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
         message = f"target_modules={targets}: Tunix has no implementation of a model family with such layers."
-        fix = f"Families that port: {', '.join(sorted({each.name for each in known_families()}))}."
-        porting.find("TP302", "error", message, fix, line, column)
+        porting.find("TP302", "error", message, of_another_family(), line, column)
         return True
     identifier = porting.known("model.id")
     if not isinstance(identifier, str):

@@ -18,6 +18,7 @@ OLDEST = (0, 7)
 BLIND = {"row": "sees_row", "mean": "averages_row", "past": "averages_past"}
 LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
 COUNTS_ATTENDED = (2025, 7, 7)  # Unsloth's release from which padding that has labels doesn't count among the tokens
+RAISES_BY_STEP = (2025, 11, 4)  # Unsloth's first release that raises GRPO's batch by the completions of a whole step
 SETTLES_ACCELERATE = (2026, 4, 5)  # Unsloth's first release that keeps accelerate from dividing a second time
 ASKS_FOR_SEEDS = (4, 38, 0)  # transformers' first release whose Trainer asks accelerate for a seeded order
 
@@ -134,6 +135,14 @@ class Release:
         come (0.17); `in_order`, a micro-step after the other, each sampled on its own.
         """
         return "shuffled" if self.since(0, 18) else "split" if self.since(0, 17) else "in_order"
+
+    @property
+    def raises_batch(self) -> str | None:
+        """Whose completions `num_generations` has to divide, else Unsloth raises GRPO's batch to it: a process's of a
+        `micro_step`, all of a `step` (since 2025.11.4, for a TRL that has steps_per_generation).
+        """
+        by_step = version_key(self.unsloth or "0") >= RAISES_BY_STEP and self.since(0, 18)
+        return None if not self.unsloth else "step" if by_step else "micro_step"
 
     @property
     def knows_completions(self) -> bool:

@@ -106,16 +106,21 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
         "dealing": own.dealing,
         "reference": own.policy_reference,
         "checkpoint_fills": None if args.use_vllm else release(args.of_trl, args.of_transformers).checkpoint_fills,
-        "raise_batch_size": args.of_unsloth is not None,
+        "raise_batch_size": release(args.of_trl, unsloth=args.of_unsloth or "").raises_batch,
         "mask_truncated_completions": args.mask_truncated_completions,
         "shuffle_dataset": args.shuffle_dataset,
         "chat_template_kwargs": args.chat_template_kwargs,
     }
 
 
-def raised_batch_size(batch_size: int, accumulation: int, generations: int, processes: int) -> int:
-    """Completions of a micro-step over all processes: `generations` a process where they don't fill a step's groups."""
-    return generations * processes if batch_size * accumulation % generations else batch_size
+def raised_batch_size(batch_size: int, accumulation: int, generations: int, processes: int, by: str) -> int:
+    """Completions of a micro-step over all processes: `generations` a process where these don't divide those of a
+    `step`, or of a process's `micro_step`; see `Release.raises_batch`.
+    """
+    if by not in ("step", "micro_step"):
+        raise ValueError(f"raise_batch_size={by!r} is not known; choose step or micro_step")
+    rows = batch_size * accumulation if by == "step" else batch_size // processes
+    return generations * processes if rows % generations else batch_size
 
 
 def micro_steps_of(batch_size: int, accumulation: int, steps: int | None, rows: int | None) -> int:
@@ -129,16 +134,22 @@ def micro_steps_of(batch_size: int, accumulation: int, steps: int | None, rows: 
     return accumulation if steps is None else steps
 
 
-def whole_groups(rows: int, generations: int) -> int:
-    """Prompts of a generation batch; ValueError where it doesn't hold whole groups."""
+def whole_groups(batch_size: int, parts: int, generations: int, dealing: str) -> int:
+    """Prompts of a generation batch; ValueError where it doesn't hold whole groups, be it in each of its `parts`
+    micro-steps, which `in_order` samples one by one.
+    """
+    alone = dealing == "in_order"
+    rows = batch_size if alone else batch_size * parts
     if generations < 2:
         raise ValueError(f"num_generations={generations}: an advantage needs at least 2 completions of a prompt")
     if rows % generations:
-        raise ValueError(
-            f"num_generations={generations} does not divide the generation batch of {rows} completions "
-            "(per_device_train_batch_size x processes x steps_per_generation)"
-        )
-    return rows // generations
+        what = f"the generation batch of {rows} completions (per_device_train_batch_size x processes x "
+        what += "steps_per_generation)"
+        if alone:
+            what = f"the {rows} completions of a micro-step (per_device_train_batch_size x processes), as TRL before "
+            what += "0.17 asks"
+        raise ValueError(f"num_generations={generations} does not divide {what}")
+    return batch_size * parts // generations
 
 
 def prompt_rows(dataset: Any, needed: int, seed: int | None) -> Sequence[Mapping[str, Any]]:

@@ -155,21 +155,23 @@ def print_trainable_parameters(model: nnx.Module) -> None:
         print(f"trainable params: {trained:,d} || all params: {total:,d} || trainable%: {100 * trained / total:.4f}")
 
 
-def count_parameters(model: nnx.Module, *, trainable: bool = False) -> int:
+def count_parameters(model: nnx.Module, *, trainable: bool = False, lora: bool = False) -> int:
     """How many numbers the model holds, or trains: its adapters where it has some, else all.
 
+    `lora`: its adapters alone, none of a model without.
     Blocks that stay zero in fused weights don't count: PEFT has none there.
     """
     parameters = nnx.to_flat_state(nnx.state(model, nnx.Param))
     held = sum(leaf.get_value().size for path, leaf in parameters if path[-2:] != ("array", "scale"))
     info = getattr(model, "lora", None)
     zeros = 0
-    for path, weight, _, b in adapters(model):
+    pairs = list(adapters(model))
+    for path, weight, _, b in pairs:
         for site in info.sites if info is not None else ():
             if (site.path, site.weight) == (path, weight) and site.fused:
                 zeros += int((1 - block_mask(site)).sum()) * int(np.prod(b.get_value().shape[2:]))
-    if trainable and info is not None:
-        return sum(a.get_value().size + b.get_value().size for _, _, a, b in adapters(model)) - zeros
+    if lora or (trainable and info is not None):
+        return sum(a.get_value().size + b.get_value().size for _, _, a, b in pairs) - zeros
     return held - zeros
 
 

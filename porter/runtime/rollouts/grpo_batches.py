@@ -68,8 +68,9 @@ class GRPOBatches:
     checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before 0.16)
     where it isn't `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
     `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py).
-    `raise_batch_size`: where `num_generations` doesn't divide the completions of a step, a process's batch is that
-    many, as Unsloth makes it. `micro_batch`: rows to make B from instead of `batch_size`; the step keeps its rows.
+    `raise_batch_size`: where `num_generations` doesn't divide the completions of a "step" (or of a process's
+    "micro_step"), a process's batch is that many, as Unsloth makes it. `micro_batch`: rows to make B from instead of
+    `batch_size`; the step keeps its rows.
 
     ValueError at once for lengths that don't fit the model's context, batches that groups of `num_generations` don't
     fill, and reward functions that can't be called as TRL does. Of several JAX processes the first one calls the reward
@@ -107,7 +108,7 @@ class GRPOBatches:
         checkpoint_fills: str | None = None,
         dealing: str = "shuffled",
         reference: str = "start",
-        raise_batch_size: bool = False,
+        raise_batch_size: str | None = None,
         micro_batch: int | None = None,
         reward_weights: Sequence[float] | None = None,
         scale_rewards: str | bool = "group",
@@ -116,8 +117,9 @@ class GRPOBatches:
         shuffle_dataset: bool = True,
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        if raise_batch_size and steps_per_generation is None and generation_batch_size is None:
-            batch_size = raised_batch_size(batch_size, accumulation, num_generations, processes)
+        said = steps_per_generation is not None or generation_batch_size is not None
+        if raise_batch_size == "micro_step" or (raise_batch_size and not said):
+            batch_size = raised_batch_size(batch_size, accumulation, num_generations, processes, raise_batch_size)
         if batch_size % processes:
             raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
         self._dealing = checked(dealing)
@@ -127,7 +129,7 @@ class GRPOBatches:
         self._source, self._processes = (batch_size, accumulation), processes
         self._parts = micro_steps_of(batch_size, accumulation, steps_per_generation, generation_batch_size)
         self._generations, self._iterations = num_generations, num_iterations
-        self._prompts_at_once = whole_groups(batch_size * self._parts, num_generations)
+        self._prompts_at_once = whole_groups(batch_size, self._parts, num_generations, dealing)
         self._advantage_settings: dict[str, Any] = {"scale": scale_rewards, "aggregation": multi_objective_aggregation}
         none = np.zeros((num_generations, 1))
         group_advantages(none, np.ones(1), num_generations, **self._advantage_settings)  # refuses what it doesn't know

@@ -28,6 +28,8 @@ FILES = (
     "uv.lock",
     "poetry.lock",
     "Pipfile.lock",
+    "pdm.lock",
+    "pixi.lock",
     "Pipfile",
     "environment*.yml",
     "environment*.yaml",
@@ -47,6 +49,9 @@ FILES = (
     "README*",
     "INSTALL*",
     "docker/*requirement*.txt",
+    "docker/Dockerfile*",
+    "docker/*.Dockerfile",
+    ".devcontainer/Dockerfile*",
 )
 # Of these, what stands in a command that installs.
 COMMANDS = re.compile(r"(\.sh|\.md|\.rst|Dockerfile|Makefile|README|INSTALL)(\.|$)")
@@ -322,6 +327,7 @@ def _in_command(command: str, library: str) -> list[Pin]:
 def _in_file(text: str, library: str) -> list[tuple[str, str]]:
     name = re.escape(library)
     locked = re.search(rf"(?m)^name = \"{name}\"\s*\nversion = \"{VERSION}\"", text)
+    locked = locked or re.search(rf"(?m)^\s*name: {name}\s*\n\s*version: {VERSION}\s*$", text)  # pixi's
     locked = locked or re.search(rf"\"{name}\": \{{[^}}]*?\"version\": \"=={VERSION}\"", text, re.DOTALL)
     if locked:
         return [("==", locked[1])]

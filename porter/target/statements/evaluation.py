@@ -26,6 +26,21 @@ def evaluates_never(porting: Training) -> bool:
     return strategy is not None and strategy.known and str(strategy.literal) in ("no", "False", "None")
 
 
+def evaluates_in_training(porting: Training) -> bool:
+    """Whether training gets batches to evaluate: not where eval_strategy is "no", and the script evaluates by itself.
+
+    Trainers that share one call of `train()` get them where any of them does.
+    """
+    if not porting.names.eval_batches:
+        return False
+    return any(not evaluates_never(each) or not _starts_without(each) for each in (porting, *porting.mates))
+
+
+def _starts_without(porting: Training) -> bool:
+    """Whether the run surely begins without an evaluation, which eval_on_start asks for whatever the strategy."""
+    return porting.value("eval.on_start") is None or porting.known("eval.on_start", "?") in (False, None)
+
+
 def strategy_when_run(porting: Training) -> str:
     """`args.eval_strategy` where only the run knows it, else ""."""
     strategy = porting.value("eval.strategy")

@@ -14,7 +14,7 @@ from ...runtime.facts.releases import release
 from ...source.conditions import bare
 from ...text.expressions import choice, operand, python, quoted
 from ...text.layout import Arg, Call, render
-from .evaluation import LOSSES, evaluates_never
+from .evaluation import LOSSES, evaluates_in_training, evaluates_never
 from .remarks import marked, remarked, remarked_line
 from .trackers import by_callback, reports_to_all, say_trackers, with_trackers
 
@@ -26,7 +26,7 @@ def training_config(porting: Porting) -> Call:
     say_trackers(porting)
     if porting.arguments_object:
         arguments = [Arg(given(porting, "training_config", porting.arguments_object)), Arg(names.batches)]
-        if names.eval_batches:
+        if evaluates_in_training(porting):
             arguments.append(Arg(f"{names.eval_batches} is not None", "eval"))
         if loads_best(porting):
             arguments.append(Arg("True", "best"))
@@ -93,7 +93,7 @@ def _say_epoch_ends(porting: Porting) -> None:
     single = accumulation is None or accumulation.is_literal(1, None)
     if site is None or not version or release(None, version).rounds_steps_up or single or porting.loop is not None:
         return
-    parts = ["save", "log", *(["eval"] if porting.names.eval_batches else [])]
+    parts = ["save", "log", *(["eval"] if evaluates_in_training(porting) else [])]
     asked = [part for part in parts if str(porting.known(f"{part}.strategy", "no")) == "epoch"]
     if asked:
         does = " and ".join({"save": "saves", "log": "logs", "eval": "evaluates"}[part] for part in asked)
@@ -109,6 +109,9 @@ def _evaluates_every(porting: Porting, steps: str) -> Arg:
         if not porting.evaluates and porting.known("eval.strategy", "?") not in ("no", False, None):
             unread(porting, "there is nothing to evaluate", "eval.strategy")
             _say_nothing_is_evaluated(porting)
+        return marked(Arg(steps, "eval_every_n_steps"), mark(porting, "eval.strategy"))
+    if not evaluates_in_training(porting):
+        unread(porting, 'eval_strategy is "no"', "eval.steps", "eval.on_start", "eval.delay")
         return marked(Arg(steps, "eval_every_n_steps"), mark(porting, "eval.strategy"))
     arg = Arg(_every(porting, "eval", steps, last=_evaluates_last(porting)), "eval_every_n_steps")
     return remarked(porting, arg, "eval.strategy", "eval.steps")
@@ -381,7 +384,7 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         arguments.append(Arg(porting.text("log.first_step"), "first_step"))
         said_of.append("log.first_step")
     on_start = porting.value("eval.on_start")
-    if porting.names.eval_batches and on_start is not None and not on_start.is_literal(False):
+    if evaluates_in_training(porting) and on_start is not None and not on_start.is_literal(False):
         arguments.append(Arg(porting.text("eval.on_start"), "eval_on_start"))
         said_of.append("eval.on_start")
     arguments.append(Arg(porting.names.schedule, "schedule"))

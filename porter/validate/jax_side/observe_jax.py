@@ -29,7 +29,7 @@ from ..observing.events import Events
 from ..observing.guard import keep_to_copy
 from ..observing.settings import Settings
 from ..observing.unseeded import begin_alike
-from ..running.script import run_script, uses_torch
+from ..running.script import run_script, search_only_libraries, uses_torch
 from ..stand_ins.command_line.answers import answer_questions
 from ..stand_ins.command_line.variables import provide_environment
 from ..stand_ins.substitutes import (
@@ -52,6 +52,7 @@ from .replacing import replace_everywhere
 
 def main() -> int:
     folder, settings_file, script, *arguments = sys.argv[1:]
+    search_only_libraries(folder)
     settings = Settings.load(settings_file)
     folder = disk(folder, settings)
     Path(folder).mkdir(parents=True, exist_ok=True)

@@ -30,6 +30,7 @@ class Settings:
     `columns` those that a crash asked for, with the kind of each. A source that has trained for `patience` seconds
     stops after the step that it is in, if that is its second at least. With `chance` a source keeps its
     dropout, and this is the seed of its masks and of where its adapters start.
+    `remedy` is what a crash before asked for (see `remedies.py`): the error that it prevents is `ended_with`.
     `capability` is the compute capability of the GPU that the source sees, `unsloth` the release that it names.
     """
 
@@ -53,6 +54,8 @@ class Settings:
     columns: dict[str, Any] = field(default_factory=dict)
     patience: float | None = None
     chance: int | None = None
+    remedy: str = ""
+    ended_with: str = ""
     capability: tuple[int, int] = (8, 0)
     unsloth: str = ""
 

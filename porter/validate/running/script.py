@@ -6,6 +6,7 @@ One with relative imports, which Python can't run so, runs as `python -m PACKAGE
 from __future__ import annotations
 
 import ast
+import os
 import re
 import runpy
 import sys
@@ -22,6 +23,13 @@ from .calling import call_training
 from .cells import run_cells
 
 CRASHED = "crash.txt"
+
+
+def search_only_libraries(instead: str) -> None:
+    """Import nothing from the folder that this process was started in, as `python -m` does: a project may have a
+    package of its own named `datasets`, which its script does not see either. `instead` is searched until then."""
+    if sys.path[0] in ("", os.getcwd()):
+        sys.path[0] = instead
 
 
 def run_script(

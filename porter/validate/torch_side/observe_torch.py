@@ -24,10 +24,11 @@ from ..comparing.configuration import dtype_class
 from ..observing.clock import tell_alike
 from ..observing.events import Events
 from ..observing.guard import keep_to_copy
+from ..observing.remedies import INPUT_GRADIENTS, said_of
 from ..observing.settings import Settings
 from ..observing.spelling import by_place
 from ..observing.unseeded import begin_alike
-from ..running.script import run_script
+from ..running.script import run_script, search_only_libraries
 from ..stand_ins.command_line.answers import answer_questions
 from ..stand_ins.command_line.arguments import provide_arguments
 from ..stand_ins.command_line.variables import provide_environment
@@ -52,7 +53,9 @@ from .asked_for import (
     watch_outputs,
     without_reports,
 )
+from .causal_masks import cut_causal_masks
 from .cuda.cuda import APPLE
+from .cuda.half_precision import float32_again
 from .gpu_libraries.bitsandbytes_weights import format_of, hold
 from .gpu_libraries.deepspeed import take_deepspeed
 from .gpu_libraries.flash_attention import without_kernels
@@ -77,6 +80,7 @@ ON_A_GPU = (
 
 def main() -> int:
     folder, settings_file, script, *arguments = sys.argv[1:]
+    search_only_libraries(folder)
     settings = Settings.load(settings_file)
     trace_folder = Path(folder) / f"rank{os.environ['RANK']}" if "RANK" in os.environ else Path(folder)
     trace_folder.mkdir(parents=True, exist_ok=True)
@@ -122,6 +126,7 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
         nonlocal depth
         depth -= 1
         seeing.loaded(model)
+        cut_causal_masks(model)
         config = pending.pop() if pending else None
         kind = format_of(config) if config is not None else None
         if kind is None:
@@ -335,6 +340,11 @@ def patch_trainer(observer: Observer) -> None:
         if alpha is not None:  # a trainer's own keyword; that of its arguments went when these were made
             observer.substitutes.note(no_noise(alpha))
             self.neftune_noise_alpha = None
+        if observer.settings.dtype == "float32":
+            float32_again(self.model, observer.substitutes.note)
+        if observer.settings.remedy == INPUT_GRADIENTS:
+            self.model.enable_input_require_grads()
+            observer.substitutes.note(said_of(INPUT_GRADIENTS, observer.settings.ended_with))
         observer.dataset = marks(self.train_dataset)
         if observer.settings.chance is not None:
             seed_masks(self, observer.settings.chance)

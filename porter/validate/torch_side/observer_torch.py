@@ -163,6 +163,8 @@ class Observer:
             self._rows += rows
             self._micro.append(len(rows))
             return
+        if tensors["labels"].shape != tensors["input_ids"].shape:
+            return  # the model refuses it in its own words
         self._last_split = split = documents(tensors)
         self._rows += [row for row, _ in split]
         self._micro.append(len(split))

@@ -9,7 +9,7 @@ import posixpath
 
 import libcst as cst
 
-from porter.packs.api import Porting
+from porter.packs.api import Porting, is_before
 from porter.packs.script import (
     Module,
     Unknown,
@@ -28,6 +28,8 @@ SAVES = frozenset({"save_model", "save_pretrained", "push_to_hub"})
 CONFIG = "transformers.BitsAndBytesConfig"
 ADAPTER_CONFIG = ("peft.PeftConfig.from_pretrained", "peft.LoraConfig.from_pretrained")
 BASE = "base_model_name_or_path"
+KEEPS_TYPE = "5"  # from this transformers on a load without a type has the checkpoint's, before float32
+PIPELINE_KEEPS_TYPE = "4.53"  # the same of `pipeline`
 # The keywords that ask bitsandbytes to quantise, and its formats.
 QUANTISES = {"quantization_config": "", "load_in_4bit": '"fp4"', "load_in_8bit": '"int8"'}
 
@@ -151,7 +153,7 @@ def reload_arguments(porting: Porting, call: cst.Call) -> list[str] | None:
     """What of a loading call `rt.load_model` takes; None where a keyword has no counterpart there."""
     module = porting.module
     rows = tables_by_class(porting.packs)[WHOLE].table
-    first, kept = "", []
+    first, kept, named, quantised = "", list[str](), "None", False
     for place, argument in enumerate(call.args):
         name = argument.keyword.value if argument.keyword is not None else ""
         code = module.code(argument.value)
@@ -161,17 +163,29 @@ def reload_arguments(porting: Porting, call: cst.Call) -> list[str] | None:
         if not name or name == "pretrained_model_name_or_path":
             first = code
         elif name in ("dtype", "torch_dtype"):
-            kept += [] if code.strip("\"'") in ("auto", "None") else [f"dtype={code}"]
+            named = code.strip("\"'")
+            kept += [] if named in ("auto", "None") else [f"dtype={code}"]
         elif name == "revision":
             kept.append(f"revision={code}")
         elif name in QUANTISES:
             if (format_of := quantization_of(porting, name, argument.value)) is None:
                 return None
             kept += [f"quantization={format_of}"] if format_of else []
+            quantised = quantised or bool(format_of)
         elif name != "return_dict" and (row is None or row.fate not in ("dropped", "changed")):
             if not is_off(porting, argument.value):
                 return None
+    if named == "None" and not quantised:
+        kept += float32_before(porting, KEEPS_TYPE)
     return [first, *kept] if first else None
+
+
+def float32_before(porting: Porting, release: str) -> list[str]:
+    """`dtype=jnp.float32` of a load without a type, where transformers before `release` loads it in that."""
+    if not is_before(porting, "transformers", release):
+        return []
+    porting.imports.add("import jax.numpy as jnp")
+    return ["dtype=jnp.float32"]
 
 
 def quantization_of(porting: Porting, keyword: str, value: cst.BaseExpression) -> str | None:

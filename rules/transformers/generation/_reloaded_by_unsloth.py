@@ -18,6 +18,7 @@ PARAMETERS = (NAME, "max_seq_length", "dtype", "load_in_4bit")
 # What changes nothing about a model that only generates here: its longest row, where it lies, how it is read.
 IDLE = frozenset({"max_seq_length", "device_map", "token", "trust_remote_code", "use_gradient_checkpointing"})
 BITS = {"load_in_4bit": "nf4", "load_in_8bit": "int8"}
+ALONE = ("save_pretrained", "push_to_hub")  # methods of models and tokenizers alike, which save or upload the one alone
 WITH_TOKENIZER = ("save_pretrained_merged", "push_to_hub_merged", "save_model")
 
 
@@ -54,16 +55,17 @@ def path_of_unsloth(call: cst.Call) -> cst.BaseExpression | None:
 
 
 def reloaded_tokenizer(porting: Porting, path: cst.BaseExpression) -> str:
-    """The code that loads the tokenizer: the folder's, where the script puts one there, else its base model's."""
+    """The code that loads the tokenizer: the folder's or repository's, but the base model's where the script puts the
+    model there alone."""
     module, identifier = porting.module, porting.value("model.id")
     saves = [call for call in module.calls if _is_given(module, call, path)]
     methods = {call: call.func.attr.value for call in saves if isinstance(call.func, cst.Attribute)}
     own = any(
-        method in WITH_TOKENIZER or (method == "save_pretrained" and is_tokenizer(module, call.func.value))
+        method in WITH_TOKENIZER or (method in ALONE and is_tokenizer(module, call.func.value))
         for call, method in methods.items()
         if isinstance(call.func, cst.Attribute)
     )
-    base = "save_pretrained" in methods.values() and not own and identifier is not None
+    base = not set(ALONE).isdisjoint(methods.values()) and not own and identifier is not None
     if not base or identifier is None:
         return tokenizer_load(porting, module.code(path))
     return tokenizer_load(porting, quoted(str(identifier.literal)) if identifier.known else identifier.code)

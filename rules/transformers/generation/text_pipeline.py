@@ -14,7 +14,7 @@ import libcst as cst
 
 from porter.packs.api import Field, Phase, Porting, step
 from porter.packs.runtime import IDLE_SETTINGS, PIPELINE_SETTINGS
-from porter.packs.script import held_by, tokenizer_load
+from porter.packs.script import held_by
 from porter.packs.training import in_reach
 from porter.packs.writing import mark_of, read_site
 
@@ -29,7 +29,8 @@ from ._generation import (
     settle_keywords,
     trained,
 )
-from ._reload_arguments import QUANTISES, is_tunixs, quantization_of
+from ._reload_arguments import PIPELINE_KEEPS_TYPE, QUANTISES, float32_before, is_tunixs, quantization_of
+from ._reloaded_by_unsloth import reloaded_tokenizer
 
 ID = "TP313"
 HAS_DEFAULTS = "4.52.0"  # the first transformers whose pipeline has defaults of its own
@@ -73,7 +74,7 @@ def apply_pipelines(porting: Porting) -> None:
         if made:
             _port_pipeline(porting, call, Model(model, module.code(model), trained=True))
         elif made is False and _can_load(porting, call, model):
-            words = [module.code(model), porting.names.mesh, *_quantised(porting, call)]
+            words = [module.code(model), porting.names.mesh, *_loading(porting, call)]
             new = f"{porting.rt('load_trained')}({', '.join(words)})"
             _port_pipeline(porting, call, Model(model, new, trained=True))
         elif made is False:
@@ -90,15 +91,21 @@ def _can_load(porting: Porting, call: cst.Call, model: cst.BaseExpression) -> bo
     )
 
 
-def _quantised(porting: Porting, call: cst.Call) -> list[str]:
-    """`quantization=` of a pipeline's `model_kwargs={"load_in_4bit": True}`."""
-    given = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "model_kwargs"]
-    items = [item for value in given if isinstance(value, cst.Dict) for item in value.elements]
-    asked = {
-        porting.module.code(item.key).strip("\"'"): item.value for item in items if isinstance(item, cst.DictElement)
-    }
+def _loading(porting: Porting, call: cst.Call) -> list[str]:
+    """`quantization=` and `dtype=` of what a pipeline loads, be it of its `model_kwargs={"load_in_4bit": True}`."""
+    module = porting.module
+    asked = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    held = asked.get("model_kwargs")
+    for item in held.elements if isinstance(held, cst.Dict) else ():
+        if isinstance(item, cst.DictElement):
+            asked[module.code(item.key).strip("\"'")] = item.value
     found = [quantization_of(porting, name, asked[name]) for name in QUANTISES if name in asked]
-    return [f"quantization={one}" for one in found if one][:1]
+    quantised = [f"quantization={one}" for one in found if one][:1]
+    named = [module.code(asked[name]) for name in ("dtype", "torch_dtype") if name in asked][:1]
+    if named and named[0].strip("\"'") not in ("auto", "None"):
+        return [f"dtype={named[0]}", *quantised]
+    is_auto = bool(named) and named[0] != "None"
+    return quantised or ([] if is_auto else float32_before(porting, PIPELINE_KEEPS_TYPE))
 
 
 def _port_pipeline(porting: Porting, call: cst.Call, model: Model) -> None:
@@ -112,7 +119,7 @@ def _port_pipeline(porting: Porting, call: cst.Call, model: Model) -> None:
         return
     name = tokenizer.text if tokenizer is not None else porting.names.tokenizer
     if tokenizer is None and is_text(porting, model.node):
-        name = tokenizer_load(porting, module.code(model.node))
+        name = reloaded_tokenizer(porting, model.node)
     if not name:
         message = "pipeline(...): the tokenizer of this pipeline isn't named."
         porting.find(ID, "error", message, "Give it tokenizer=, and port again.", site.line, site.column)

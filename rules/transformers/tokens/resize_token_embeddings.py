@@ -12,7 +12,10 @@ that is saved holds no rows of the embedding, where PEFT writes all of them besi
 says so.
 """
 
-from porter.packs.api import Porting, is_before
+import libcst as cst
+
+from porter.packs.api import Phase, Porting, is_before, step
+from porter.packs.script import role_uses
 
 ID = "TP312"
 MATCHES = ("@model.resize_token_embeddings()", "@reference.resize_token_embeddings()")
@@ -31,6 +34,27 @@ def apply(site, porting):
         message = "PEFT saves the resized embedding and head beside an adapter; the port saves the adapter alone."
         fix = "They weren't trained: resize the base in the same way before the adapter is put on it."
         porting.find(ID, "info", message, fix, site.line, site.column)
+
+
+@step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
+def drop_repeated_sizes(porting: Porting) -> None:
+    """`model.config.vocab_size = len(tokenizer)` behind a resize to the same number, which has set it."""
+    module = porting.module
+    resized: dict[str, int] = {}
+    for use in role_uses(porting):
+        call = use.outer
+        if use.chain.removeprefix("model.") == "resize_token_embeddings" and isinstance(call, cst.Call):
+            if len(call.args) == 1:
+                resized.setdefault(module.code(call.args[0].value), module.span(use.name)[0])
+    for use in role_uses(porting):
+        assign = module.parents[module.parents[use.outer]]
+        if use.kind != "assign" or use.chain.removeprefix("model.") != "config.vocab_size":
+            continue
+        if not isinstance(assign, cst.Assign) or len(assign.targets) > 1:
+            continue
+        place = resized.get(module.code(assign.value))
+        if place is not None and place < module.span(use.name)[0]:
+            porting.remove_statement(use.outer, ID, "resize_token_embeddings has set it")
 
 
 def _may_adapt(porting: Porting) -> bool:

@@ -109,6 +109,18 @@ def assigned_at(tree: ast.AST, line: int) -> set[str]:
     }
 
 
+def put_back(tree: ast.AST, line: int) -> bool:
+    """Whether what the line asks the environment for goes into the environment, which takes texts alone:
+    `os.environ["CUDA_VISIBLE_DEVICES"] = os.getenv("GPU")`."""
+    return any(
+        isinstance(node, ast.Assign)
+        and node.lineno <= line <= (node.end_lineno or node.lineno)
+        and isinstance(node.value, ast.Call)
+        and any(isinstance(one, ast.Subscript) and ast.unparse(one.value) == "os.environ" for one in node.targets)
+        for node in ast.walk(tree)
+    )
+
+
 def caught(tree: ast.AST, line: int) -> bool:
     """Whether a KeyError in this line is caught where it is raised."""
     for node in ast.walk(tree):

@@ -13,7 +13,7 @@ from typing import Any
 
 from .command_lines import project_of
 from .made_up_values import number_value, text_value
-from .script_needs import assigned_at, caught, insisted_on
+from .script_needs import assigned_at, caught, insisted_on, put_back
 
 # One process: what torch's launcher would say of it. Nothing is told of these.
 ALONE = {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
@@ -58,7 +58,8 @@ def provide_environment(script: str | Path, note: Callable[[str], None]) -> None
         if folder not in file.parents or "site-packages" in file.parts:
             return default
         tree = _parsed(str(file))
-        if not assigned_at(tree, frame.f_lineno) & insisted_on(tree):
+        needed = assigned_at(tree, frame.f_lineno) & insisted_on(tree)
+        if not needed and (default is not None or not put_back(tree, frame.f_lineno)):
             return default
         value = text_value(name)
         note(f"the environment variable {name}, without which the script stops, was made up: {value}")

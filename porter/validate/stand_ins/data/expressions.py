@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from .calls import Calls
@@ -12,6 +13,7 @@ MOST_KEYS = 50
 DYNAMIC = ("key", "col", "field", "name")
 SAME = ("iloc", "loc", "values", "at", "iat", "T", "data")
 COMPARED = (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
+TURN_MARK = re.compile(r"[\[\]<>#|]")  # in what begins the part that a model is to write
 
 
 class Expressions(Calls):
@@ -97,7 +99,7 @@ class Expressions(Calls):
             place = f"\0#{number}"
             if place in find(base).fields:
                 return base.field(place)
-            if isinstance(node.value, ast.Call) and number > 0:
+            if isinstance(node.value, ast.Call) and number >= 0:
                 self.separated(node.value, number, scope)
             base.use("indexed")
             if number > 0:
@@ -117,11 +119,12 @@ class Expressions(Calls):
             key.among += [each for each in keys if each not in key.among]
 
     def separated(self, call: ast.Call, parts: int, scope: Any) -> None:
-        """A text of which a part after the first is taken has the separator in it."""
+        """A text of which a part after the first is taken has the separator in it, and one of which the first part is
+        taken has a separator that looks like one: `text.split("[/INST]")[0]`."""
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("split", "partition", "rsplit") and call.args:
             held = self.value(call.func.value, scope)
             for text in self.value(call.args[0], scope).constants:
-                if len(text.strip()) > 1 and text not in held.markers:
+                if len(text.strip()) > 1 and text not in held.markers and (parts or TURN_MARK.search(text)):
                     held.markers.append(text)
 
     def _dict(self, node: ast.Dict, scope: Any) -> Shape:

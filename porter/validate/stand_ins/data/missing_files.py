@@ -56,12 +56,13 @@ class MissingFiles:
         self.given = {os.path.normpath(name): file for name, file in substitutes.settings.files}
 
     def name_of(self, path: str) -> str:
-        """What a file is called in the plan: its path from the working or the script's folder."""
+        """What a file is called in the plan, by both sides: its path from the working folder, from the copy, or from
+        what each side has around its copy."""
         absolute = os.path.abspath(path)
         here = os.getcwd() + os.sep
         if absolute.startswith(here):
             return absolute[len(here) :]
-        copied = re.match(rf"{re.escape(self.substitutes.settings.work)}/[^/]+/copy/(.+)", absolute)
+        copied = re.match(rf"{re.escape(self.substitutes.settings.work)}/[^/]+/(?:copy/)?(.+)", absolute)
         return copied[1] if copied else absolute
 
     def given_for(self, path: str) -> str | None:

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from ...observing.callers import of_user
+from ...observing.remedies import SHORT_ROWS, said_of
 from ...observing.settings import Settings
 from .columns import Found, Read, find_reads, longest_wanted, rows_wanted
 from .known import known_dataset
@@ -44,12 +45,18 @@ class DataPlan:
 
     @functools.cached_property
     def limit(self) -> int | None:
-        """The number of tokens at which the script cuts rows."""
+        """The number of tokens at which the script cuts rows; None where it ends on a row that is cut."""
+        return None if self.settings.remedy == SHORT_ROWS else self._cut_at
+
+    @functools.cached_property
+    def _cut_at(self) -> int | None:
         return longest_wanted(list(self.settings.sources))
 
     @property
     def limit_note(self) -> str | None:
         """What to say of a limit that no made-up row exceeds."""
+        if self.settings.remedy == SHORT_ROWS:
+            return said_of(SHORT_ROWS, self.settings.ended_with, self._cut_at)
         if self.limit is None or self.limit <= OVER:
             return None
         return f"no made-up row is longer than the script's limit of {self.limit} tokens: cutting was not compared"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +74,15 @@ def make_stand_in(
     template: bool = True,
     release: tuple[int, ...] = (),
     own_heads: bool = False,
+    pads: bool = False,
 ) -> Path:
     """Write a tiny model and tokenizer of `family` into `folder` and return it; a finished folder is left as it is.
 
     `model_id` picks what differs within a family (tokens, tied embeddings, rotary scaling, shared keys and values).
     `kv_heads` key and value heads and twice as many query heads, or with `own_heads` as many. Without `template` the
-    tokenizer has no chat template, as those of most base models. Imports torch and transformers. The files are in the
-    form that transformers reads from 4.31 on. `release`: of the transformers that trains it, for what an older one does
-    wrong.
+    tokenizer has no chat template, as those of most base models; with `pads` it has a token to pad with. Imports torch
+    and transformers. The files are in the form that transformers reads from 4.31 on. `release`: of the transformers
+    that trains it, for what an older one does wrong.
     ValueError for a family without a stand-in.
     """
     folder = Path(folder)
@@ -90,6 +92,8 @@ def make_stand_in(
         raise ValueError(f"there is no stand-in for family {family!r}: give a small model of it with --model PATH")
     folder.mkdir(parents=True, exist_ok=True)
     tokens = tokens_of(family, model_id)
+    if pads and tokens.pad is None:
+        tokens = replace(tokens, pad=tokens.unknown or (tokens.others[-1] if tokens.others else tokens.end))
     write_tokenizer(folder, tokens, chat_template(family, model_id) if template else None)
     from tokenizers import Tokenizer
 
@@ -309,6 +313,8 @@ def main() -> int:
             seed=asked["seed"],
             template=tokens_of(choice.family, choice.member).chat or not brought,
             release=release,
+            # A script that sets no token to pad with has one in the folder that it names.
+            pads=bool(choice.reason) and not any("pad_token" in text for text in texts),
             own_heads=not choice.reason and has_own_heads(choice.family, choice.member),
         )
     except (ValueError, FileNotFoundError) as error:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-LEFT_OUT = "float32 instead of the script's own casts of modules to 16 bits"
+LEFT_OUT = "float32 instead of the script's own casts to 16 bits"
 
 
 def keep_float32(note: Callable[[str], None]) -> None:
@@ -35,3 +35,13 @@ def keep_float32(note: Callable[[str], None]) -> None:
         return self
 
     module.to, module.half, module.bfloat16 = to, same, same
+
+
+def float32_again(model: Any, note: Callable[[str], None]) -> None:
+    """Weights of a torch module that a script cast one by one (`parameter.data = parameter.data.half()`) in float32."""
+    import torch
+
+    for parameter in model.parameters():
+        if parameter.dtype in (torch.float16, torch.bfloat16):
+            parameter.data = parameter.data.float()
+            note(LEFT_OUT)

@@ -13,7 +13,7 @@ mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sh
 
 def run(trainer: PeftTrainer, folder: str) -> None:
     with mesh:
-        trainer.train(trainer.batches, trainer.eval_batches)
+        trainer.train(trainer.batches)
     metrics = rt.evaluate(trainer, trainer.eval_batches)
     print(metrics)
     rt.save_model(trainer.model, folder, tokenizer=trainer.processing_class)

@@ -1,0 +1,31 @@
+"""What is done to a torch model that a script has loaded, so that float32 is compared on a machine of a few GB."""
+
+from __future__ import annotations
+
+import pytest
+
+from porter.validate.torch_side.causal_masks import KEPT, cut_causal_masks
+from porter.validate.torch_side.cuda.half_precision import LEFT_OUT, float32_again
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.real
+
+
+def test_weights_that_were_cast_one_by_one_are_float32_again() -> None:
+    model = torch.nn.Linear(2, 2)
+    model.weight.data = model.weight.data.to(torch.float16)
+    said: list[str] = []
+    float32_again(model, said.append)
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32} and said == [LEFT_OUT]
+    float32_again(model, said.append)
+    assert len(said) == 1
+
+
+def test_a_mask_of_all_positions_is_cut_to_those_of_the_rows() -> None:
+    model = torch.nn.Module()
+    model.layers = torch.nn.Linear(2, 2)
+    whole = torch.ones(KEPT + 8, KEPT + 8, dtype=torch.bool).triu(1)
+    model.layers.register_buffer("causal_mask", whole, persistent=False)
+    cut_causal_masks(model)
+    assert torch.equal(model.layers.causal_mask, whole[:KEPT, :KEPT])
+    assert "layers.causal_mask" not in model.state_dict()
