@@ -63,6 +63,7 @@ def _has_asked(site: Site, rule: TableRule) -> bool:
     return keyword is None or (argument is not None and argument.value.is_literal(True))
 
 
+OWN_WAY = "own trainer"  # the key of what is said of a class that trains in a way which no rule reads
 JUDGED = "judged when the script starts, which refuses by name what can't be ported"
 
 # Expressions that are not evaluated just once where they stand.
@@ -122,7 +123,8 @@ def find_other_trainer(porting: Training, *, todo: bool = False) -> str | None:
             reason, fix = refusal(methods)
         else:
             continue
-        porting.find(rule.id, "error", f"{text}: {reason}.", fix, *module.location(call), todo=todo)
+        key = OWN_WAY if own else ""
+        porting.find(rule.id, "error", f"{text}: {reason}.", fix, *module.location(call), todo=todo, key=key)
         found = found or name
     return found
 
