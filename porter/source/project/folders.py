@@ -48,7 +48,8 @@ def files_in(folder: Path, patterns: tuple[str, ...]) -> Iterator[list[Path]]:
     for pattern in patterns:
         below, _, last = pattern.rpartition("/")
         if "*" in below:
-            yield [path for path in sorted(folder.glob(pattern)) if is_file(path)]
+            there = os.path.isdir(folder / below.partition("*")[0])
+            yield [path for path in sorted(folder.glob(pattern)) if is_file(path)] if there else []
             continue
         if below not in names:
             names[below] = _matching(folder / below, _any_of(patterns, below))
