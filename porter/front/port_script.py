@@ -13,7 +13,7 @@ from ..source.parsing import read_module
 from .callers import port_by_caller
 from .with_modules import port_with_modules
 
-LEAST = 1.0  # seconds in which a caller may be read
+LEAST, MOST = 1.0, 30.0  # seconds in which callers may be read
 
 
 def port_script(path: Path, options: Options | None = None) -> Port:
@@ -21,7 +21,7 @@ def port_script(path: Path, options: Options | None = None) -> Port:
     its caller has it, where more is left to do without. InputError as `port_file`."""
     given, start = options or Options(), monotonic()
     port = within_budget(lambda: port_with_modules(path, given), path, given.budget)
-    left = given.budget - (monotonic() - start)
+    left = min(given.budget - (monotonic() - start), MOST)
     if port.status != "partial" or port.notebook is not None or left < LEAST:
         return port
     try:
