@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,10 +30,11 @@ from .dating.release_tests import answer_release_tests
 from .draft.findings import NO_TASK
 from .foreign import is_foreign
 from .loops.loop_trainer import LOOP, find_loops
+from .loops.models_trained import say_others
 from .loops.unknown_training import find_unknown_training
 from .packs.engine_rules import check_names
 from .packs.packs import Pack, launchers, load_packs
-from .script.fill_from_tables import find_other_trainer, find_sites
+from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites
 from .script.porting import Porting
 from .script.sites import Site
 from .script.trainers import merge, merge_findings, read_views
@@ -192,7 +194,12 @@ def _settle(porting: Porting) -> None:
 def _without_trainer(porting: Training) -> Port:
     """Nothing changes; a trainer that no table reads is named."""
     module = porting.module
+    before = copy(porting.findings)
     name = find_other_trainer(porting) or (LOOP if len(porting.findings) else find_unknown_training(porting))
+    if porting.findings.has(OWN_WAY):  # by what it trains, too
+        say_others(porting)
+        if porting.findings.has(NO_TASK):
+            porting.findings.keep(NO_TASK, before)
     status: Status = "unsupported" if name else "unchanged"
     port = Porting.of(porting)
     say_other_calls(port, (), status)

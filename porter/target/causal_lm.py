@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ..engine.loops.loop_trainer import loop_parts
+from ..engine.loops.parts import loop_parts
 from ..engine.receipts.marking import mark_keywords, mark_of
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import origins
@@ -94,6 +94,8 @@ def _collator(porting: Porting) -> str:
         asked = mark_of(porting, parts)
         given = replace(argument, value=replace(argument.value, text=text))
         return asked + moved(porting, given, site.indent + porting.module.indent)
+    if porting.loop is not None:  # torch's own collation
+        return porting.rt("stack_rows")
     if porting.names.tokenizer:
         return f"{_of_transformers(porting, 'DataCollatorWithPadding')}({porting.names.tokenizer})"
     return _of_transformers(porting, "default_data_collator")

@@ -6,9 +6,11 @@ import re
 
 import libcst as cst
 
-from ..engine.loops.loop_trainer import loop_parts
+from ..engine.loops.parts import loop_parts, read_groups
+from ..engine.script.fill_from_tables import bindings_of
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, shown
+from ..source.module import Module
 from . import causal_lm
 from .statements.common_statements import Writing
 
@@ -34,6 +36,11 @@ def _remove_parts(porting: Porting) -> None:
     for call in porting.module.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "prepare" and _takes(porting, call):
             porting.remove_statement(call, optimizer.rule, "the mesh says where everything lies")
+    params = optimizer.argument("params")
+    groups = read_groups(porting.module, params.node) if params is not None else None
+    if groups is not None and groups.held is not None:
+        porting.remove_statement(groups.held.node, optimizer.rule, "the mask says which weights don't decay")
+    _let_go(porting, parts)
     _count_batches(porting, loader)
     for part in parts[1:]:
         _say_uses(porting, part)
@@ -109,6 +116,30 @@ def _only_draws(porting: Porting, call: cst.CSTNode) -> bool:
         return False
     uses = module.references(target.value, found[0])
     return all(use is target or _goes(porting, module.span(use)[0]) for use in uses)
+
+
+def _let_go(porting: Porting, parts: list[Site]) -> None:
+    """`del model, optimizer, loss` behind the loop: what the port hasn't is let go no more."""
+    module, loop = porting.module, porting.loop
+    assert loop is not None
+    held = {name for part in parts if part.variable for name in module.references(part.variable, part.scope)}
+    for statement in [node for node in module.parents if isinstance(node, cst.Del)]:
+        if _goes(porting, module.span(statement)[0]):
+            continue
+        target = statement.target
+        values = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else [target]
+        kept = [value for value in values if value not in held and not _is_of(module, value, loop.statement)]
+        if not kept:
+            porting.remove_statement(statement, parts[0].rule, "Tunix's trainer has it")
+        elif len(kept) < len(values):
+            code = ", ".join(map(module.code, kept))
+            porting.edit(*module.span(target), code, parts[0].rule, "Tunix's trainer has it")
+
+
+def _is_of(module: Module, value: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+    """Whether only the loop gives a name its values."""
+    bound = bindings_of(module, value) if isinstance(value, cst.Name) else []
+    return bool(bound) and all(loop in (binding.node, *module.ancestors(binding.node)) for binding in bound)
 
 
 def _say_uses(porting: Porting, part: Site) -> None:

@@ -30,7 +30,17 @@ ASKS = re.compile(
 @step(
     Phase.READ,
     of="trainer",
-    reads=("model", "inject", "own_injects", "branch_injects", "memory.gradient_checkpointing", "values"),
+    reads=(
+        "model",
+        "inject",
+        "own_injects",
+        "branch_injects",
+        "foreign_model",
+        "arguments",
+        "arguments_object",
+        "values",
+        "memory.gradient_checkpointing",
+    ),
 )
 def say_checkpointed_inputs(porting: Training) -> None:
     """An info where the GPU run ends with "element 0 of tensors does not require grad"."""

@@ -39,7 +39,8 @@ RAISED = "Unsloth raises it to num_generations"
 LENGTH = "data.max_length"
 EVALUATED = "batch.eval_per_device"
 PATCHES_SINCE = (2025, 2, 5)  # Unsloth's first release that writes the classes anew
-ROLLS_OUT = ("grpo", "rloo")
+ROLLS_OUT = ("grpo", "rloo")  # whose prompts come in the order of `seed`
+READS_DATA_SEED = (4, 46, 0)  # transformers' first that orders rows by it
 DIVIDES_SINCE = (2025, 6, 5)  # the first that gives its GRPO loss the temperature
 DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
 
@@ -99,6 +100,7 @@ def _fill_defaults(porting: Training, table: FieldTable, versions: Mapping[str, 
     given = {row.name for row in table.rows(versions).values() if row.place and porting.given(row.place)}
     found = unsloth_defaults(name, unsloth_version(porting), transformers)
     _settle_warmup(porting, found, given)
+    _settle_order(porting, found, transformers)
     rows = {row.name: row for row in table.rows().values()}
     values = {}
     for field, default in found.items():
@@ -118,6 +120,20 @@ def _settle_warmup(porting: Training, found: dict[str, str], given: set[str]) ->
     none = "warmup_steps" not in given or (steps is not None and steps.is_literal(0) and "warmup_ratio" in found)
     if share is not None and "warmup_ratio" not in given and none:
         found["warmup_steps"] = share
+
+
+def _settle_order(porting: Training, found: dict[str, str], transformers: str) -> None:
+    """Rows come in the order of Unsloth's `data_seed`, whatever the source's `seed`, where the release reads one."""
+    own, seed = porting.value("run.seed"), found["data_seed"]
+    same = (own.code if own is not None and porting.given("run.seed") else found["seed"]) == seed
+    assert porting.trainer is not None
+    reads = version_key(transformers) >= READS_DATA_SEED and table_of(porting, porting.trainer).kind not in ROLLS_OUT
+    if seed == "None" or same or not reads or porting.given("run.data_seed"):
+        found.pop("data_seed")
+        return
+    reason = f"The rows come in the order of data_seed={seed}, as in the GPU run: Unsloth sets it in the config."
+    reason += " JAX draws the initial adapter from the same distribution, but not the same numbers."
+    porting.change_fate(".seed", reason=reason)
 
 
 def _default(code: str) -> Value:

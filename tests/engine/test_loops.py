@@ -426,3 +426,158 @@ for step in range(20):
 def test_an_iterator_that_only_the_loop_draws_from_goes_with_it(before: str, after: str, status: str) -> None:
     found = port(DRAWN.replace("drawn = iter", f"{before}drawn = iter") + after)
     assert found.status == status and ("drawn = iter(loader)" in found.after) == bool(after), found.after
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "for mask, ids, labels in loader:\n    loss = model(ids, attention_mask=mask, labels=labels).loss\n",
+        "for batch in loader:\n    mask, ids, labels = batch\n"
+        "    loss = model(ids, attention_mask=mask, labels=labels).loss\n",
+        "for step, (mask, ids, labels) in enumerate(loader):\n    ids, labels = ids.to(device), labels.to(device)\n"
+        "    loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss\n",
+        "for batch in loader:\n    batch = tuple(part.to(device) for part in batch)\n"
+        "    loss = model(batch[1], attention_mask=batch[0], labels=batch[2]).loss\n",
+    ],
+)
+def test_the_parts_of_a_tuple_are_told_by_their_places(lines: str) -> None:
+    _, loop = read(f"{lines}    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n")
+    assert not loop.obstacles
+    assert loop.inputs == {"input_ids": "1", "attention_mask": "0", "labels": "2"}
+
+
+def test_a_batch_that_is_taken_apart_otherwise_is_the_users_own() -> None:
+    _, loop = read(
+        "for ids, *rest in loader:\n    loss = model(ids, labels=ids).loss\n    loss.backward()\n    optimizer.step()\n"
+        "    optimizer.zero_grad()\n"
+    )
+    assert [obstacle.reason for obstacle in loop.obstacles] == [
+        "a batch is taken apart otherwise than into its parts, one name each"
+    ]
+
+
+def test_an_axis_that_the_tokenizer_leaves_may_be_squeezed() -> None:
+    text = STANDARD.replace(
+        "model(**batch)", "model(input_ids=batch['input_ids'].squeeze(1), labels=batch['input_ids'].squeeze(1).clone())"
+    )
+    assert said(*read(text))["inputs"] == {"input_ids": "input_ids", "labels": "input_ids"}
+    _, loop = read(text.replace("squeeze(1)", "squeeze(0)"))
+    assert loop.obstacles
+
+
+def test_without_a_collate_fn_rows_are_stacked_as_torch_does() -> None:
+    text = f"""{HEAD}from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+loader = DataLoader(rows, batch_size=2)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+"""
+    ported = port(text + STANDARD)
+    assert ported.status == "ported" and "    rows,\n    rt.stack_rows,\n    mesh,\n" in ported.after
+
+
+GROUPED = f"""{HEAD}from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+loader = DataLoader(rows, batch_size=2)
+GROUPS
+optimizer = torch.optim.AdamW(groups, lr=1e-3)
+{STANDARD}"""
+GROUPS = """no_decay = ["bias", "LayerNorm.weight"]
+groups = [
+    {
+        "params": [p for n, p in model.named_parameters() if not any(nd in n for nd in no_decay)],
+        "weight_decay": 0.1,
+    },
+    {"params": [p for n, p in model.named_parameters() if any(nd in n for nd in no_decay)], "weight_decay": 0.0},
+]"""
+
+
+@pytest.mark.parametrize("more", ["", " and p.requires_grad"])
+def test_a_group_without_decay_is_a_mask(more: str) -> None:
+    groups = GROUPS.replace("in no_decay)", f"in no_decay){more}")
+    ported = port(GROUPED.replace("GROUPS", groups))
+    assert ported.status == "ported", ported.findings
+    assert "weight_decay=0.1, mask=rt.decay_mask_but(model, no_decay)" in ported.after
+    own = port(GROUPED.replace("GROUPS", groups.replace('        "weight_decay": 0.1,\n', "")))
+    assert "weight_decay=0.01, mask=rt.decay_mask_but(model, no_decay)" in own.after  # AdamW's
+    assert "named_parameters" not in ported.after and 'no_decay = ["bias", "LayerNorm.weight"]' in ported.after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"weight_decay": 0.0}', '"weight_decay": 0.0, "lr": 1e-5}'),
+        ('"weight_decay": 0.0}', '"weight_decay": 0.2}'),
+        ("if not any(", "if any("),
+        ("not any(nd in n for nd in no_decay)", "not any(nd in n for nd in others)"),
+        ("model.named_parameters() if not", "model.head.named_parameters() if 'x' in n and not"),
+    ],
+)
+def test_other_groups_are_the_scripts_own(old: str, new: str) -> None:
+    changed = GROUPS.replace(old, new, 1)
+    assert changed != GROUPS
+    ported = port(GROUPED.replace("GROUPS", changed))
+    assert ported.status == "unsupported"
+    assert any("groups of parameters of its own" in finding.message for finding in ported.findings)
+
+
+def test_what_is_let_go_behind_the_loop_leaves_out_what_the_port_lacks() -> None:
+    text = f"""{HEAD}from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+loader = DataLoader(rows, batch_size=2)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+{STANDARD}
+del model, optimizer, loader
+del optimizer
+del loss, batch
+"""
+    ported = port(text)
+    assert ported.status == "ported", ported.findings
+    assert ported.after.rstrip().endswith("del model")
+
+
+def test_a_part_that_is_made_in_several_places_is_said_so() -> None:
+    text = f"""{HEAD}from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+if rank < 0:
+    loader = DataLoader(rows, batch_size=2, shuffle=True)
+else:
+    loader = DataLoader(rows, batch_size=2, sampler=sampler)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+{STANDARD}"""
+    [error] = [finding for finding in port(text).findings if finding.severity == "error"]
+    assert "`loader` is made in 2 places (line 8, 10)" in error.message and "not told" in error.message
+
+
+def test_the_last_batch_of_an_epoch_may_have_a_name() -> None:
+    _, loop = read("""\
+        for epoch in range(3):
+            for step, batch in enumerate(loader):
+                loss = model(**batch).loss / n
+                if scaler.is_enabled():
+                    scaler.scale(loss).backward()
+                else:
+                    loss.backward()
+                is_last = (step + 1) == len(loader)
+                if (step + 1) % n == 0 or is_last:
+                    optimizer.step()
+                    optimizer.zero_grad()
+        """)
+    assert not loop.obstacles and loop.steps_at_last and loop.accumulation is not None
+
+
+@pytest.mark.parametrize(
+    ("made", "inputs"),
+    [
+        ('{k: batch[k].to(device) for k in ("input_ids", "labels")}', {"input_ids": "input_ids", "labels": "labels"}),
+        ('{k: batch[k] for k in ["input_ids", "attention_mask", "labels"]}', WHOLE),
+    ],
+)
+def test_parts_of_a_batch_are_chosen_by_their_names(made: str, inputs: dict[str, str]) -> None:
+    text = STANDARD.replace("        loss = model", f"        batch = {made}\n        loss = model")
+    assert said(*read(text))["inputs"] == inputs
+
+
+def test_parts_of_a_batch_that_are_chosen_otherwise_are_the_users_own() -> None:
+    made = '{k: own(batch[k]) for k in ("input_ids", "labels")}'
+    _, loop = read(STANDARD.replace("        loss = model", f"        batch = {made}\n        loss = model"))
+    assert loop.obstacles

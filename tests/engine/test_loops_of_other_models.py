@@ -87,3 +87,24 @@ def test_several_loops_of_another_task() -> None:
     loop = text[text.index("for batch") :]
     errors = [finding.message for finding in port(text + loop).findings if finding.severity == "error"]
     assert errors == ["T5ForConditionalGeneration: Tunix has no implementation of this kind of model."]
+
+
+@pytest.mark.parametrize("base", ["Trainer", "SFTTrainer"])
+def test_a_trainer_with_a_loss_of_its_own_is_refused_for_what_it_trains(base: str) -> None:
+    text = f"""from transformers import AutoModelForSequenceClassification, Trainer
+from trl import SFTTrainer
+
+
+class Mine({base}):
+    def compute_loss(self, model, inputs, return_outputs=False):
+        return weighted(model(**inputs).logits, inputs["labels"])
+
+
+model = AutoModelForSequenceClassification.from_pretrained("Qwen/Qwen3-0.6B", num_labels=2)
+Mine(model=model, train_dataset=rows).train()
+"""
+    [error] = [finding for finding in port(text).findings if finding.severity == "error"]
+    assert error.message.startswith("AutoModelForSequenceClassification: ")
+    language = text.replace("AutoModelForSequenceClassification", "AutoModelForCausalLM").replace(", num_labels=2", "")
+    [error] = [finding for finding in port(language).findings if finding.severity == "error"]
+    assert "a loss of its own" in error.message

@@ -137,3 +137,24 @@ def test_a_framework_that_trains_is_no_nothing(line: str, name: str) -> None:
     (finding,) = found.findings
     assert finding.rule == "TP004" and finding.message.startswith(f"{name} trains by a configuration of its own")
     assert port(f"{line.partition(chr(10))[0]}\n").status == "unchanged"  # imported, and not called
+
+
+@pytest.mark.parametrize("library", ["unsloth", "transformers", "peft"])
+def test_a_trainer_that_the_library_lacks_is_said_to_end_the_run(library: str) -> None:
+    found = port(f"from {library} import SFTTrainer\n\nSFTTrainer(model=1).train()\n")
+    (finding,) = found.findings
+    assert finding.rule == "TP004" and finding.message.endswith("which has no such class: a run ends at its import.")
+    assert finding.fix == "Import it from where it is: from trl import SFTTrainer."
+
+
+@pytest.mark.parametrize(
+    ("line", "fix"),
+    [
+        ("from ray.train.torch import TorchTrainer", "Write that training as a script of TRL or transformers"),
+        ("from .mine import TorchTrainer", "Port the folder that it stands in"),
+    ],
+)
+def test_a_trainer_of_another_library_is_no_folders(line: str, fix: str) -> None:
+    found = port(f"import torch\n{line}\n\nTorchTrainer(model=1).train()\n")
+    (finding,) = found.findings
+    assert finding.rule == "TP004" and finding.fix.startswith(fix)

@@ -49,6 +49,26 @@ def test_defaults_are_unsloths_where_the_config_says_nothing() -> None:
     assert "Read as Unsloth" in str(port(script()).findings) and "Read as Unsloth" not in str(port(own).findings)
 
 
+def test_rows_come_in_the_order_of_unsloths_data_seed() -> None:
+    found = check_becomes(script("'out', seed=1"), "seed=1,", "data_seed=3407,  # Unsloth's default")
+    assert "Unsloth sets it in the config" in str(
+        [row.reason for row in found.fields if row.source == "SFTConfig.seed"]
+    )
+    pinned = "# pip install unsloth==2026.9.12\n" + script("'out', seed=1")
+    for text in (script(), script("'out', seed=3407"), pinned):
+        assert "data_seed" not in port(text).after
+    check_becomes(script("'out', seed=1, data_seed=2"), "data_seed=2,", gone=("data_seed=3407",))
+    own = script("'out', seed=1").replace("SFTConfig(", "TrainingArguments(")
+    assert "data_seed" not in port("from transformers import TrainingArguments\n" + own).after
+    older = "# pip install transformers==4.45.2 trl==0.13.0 unsloth==2025.2.6\n" + script("'out', seed=1")
+    assert "data_seed" not in port(older.replace("Qwen3-0.6B", "Llama-3.2-1B")).after
+
+
+def test_grpos_prompts_come_in_the_order_of_seed() -> None:
+    text = script("'out', seed=1").replace("SFT", "GRPO").replace("GRPOTrainer(model", "GRPOTrainer(model, len")
+    assert "seed=1," in port(text).after and "data_seed" not in port(text).after
+
+
 def test_a_config_that_stays_an_object_has_them_too() -> None:
     text = (
         script()

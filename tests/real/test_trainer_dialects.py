@@ -36,6 +36,8 @@ DIALECTS = {
     "loop_accelerate": "--batch-size 3 --accumulate 2",
     "loop_flags": "--clip 0.3",
     "loop_while": "",
+    "loop_stacked": "",
+    "loop_tuples": "",
 }
 SHORT = ("transformers/cases/trainer_supervised_dataset", "loop_accelerate")
 

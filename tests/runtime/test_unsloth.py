@@ -45,6 +45,9 @@ def test_the_configs_of_a_parser_have_them_too() -> None:
     made, plain = SFTConfig(output_dir="out"), trl_arguments("1.16.0", "SFTConfig")(output_dir="out")
     assert (made.gradient_accumulation_steps, made.seed, made.learning_rate, made.warmup_steps) == (2, 3407, 5e-5, 0.1)
     assert (plain.gradient_accumulation_steps, plain.seed, plain.learning_rate, plain.warmup_steps) == (1, 42, 2e-5, 0)
+    assert (made.data_seed, plain.data_seed) == (3407, None)
+    mended = trl_arguments("1.16.0", "SFTConfig", unsloth="2026.9.12")
+    assert mended(output_dir="out").data_seed is None
     assert LoraConfig().r == trl_arguments("1.16.0", "LoraConfig")().r
 
 

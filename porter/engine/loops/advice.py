@@ -23,8 +23,8 @@ LABELS = (
     "and is ported."
 )
 # What to do about one obstacle, for those that find it.
+APART = "a batch is taken apart otherwise than into its parts, one name each"
 DICT = 'Let the collate function return {"input_ids": ..., "attention_mask": ..., "labels": ...}.'
-COLLATE = "Give it one that returns input_ids, attention_mask and labels: default_data_collator."
 SCHEDULE = "Let transformers.get_scheduler set it, and step that with the optimizer."
 DIVIDE = "Divide the loss by it."
 ONE_WAY = "Keep the one that the TPU run means."

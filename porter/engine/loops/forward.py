@@ -7,12 +7,15 @@ import re
 import libcst as cst
 
 from ...source.module import Module
+from ...source.scopes import walk
 
 # Keywords of a causal language model's forward pass that a batch may give it.
 MODEL_INPUTS = ("input_ids", "attention_mask", "labels", "position_ids", "use_cache", "return_dict")
 
 # Functions that put a batch on a device: accelerate's send_to_device, and those that others write.
 TO_DEVICE = re.compile(r"(?:^|[._])to_(?:the_)?(?:device|gpu|cuda)$")
+
+MOVES = ("to", "cuda", "long")  # methods of a tensor behind which it is the same
 
 UNKNOWN = "?"  # a part of the batch of which it is said already that it can't be told which
 
@@ -58,7 +61,7 @@ class ForwardPass:
         """Whether `name = value` holds the outputs, the loss or a part of the batch, which is remembered."""
         found = self._result(value)
         part = self.part(value) if found is None else None
-        keys = self._dict(value) if isinstance(value, cst.Dict) else None
+        keys = self._dict(value) if isinstance(value, cst.Dict) else self._chosen(value)
         if found is not None:
             (self.outputs if found == "outputs" else self.losses).add(name)
         elif part is not None:
@@ -66,6 +69,22 @@ class ForwardPass:
         elif keys is not None:
             self.dicts[name] = keys
         return found is not None or part is not None or keys is not None
+
+    def unknown(self, target: cst.BaseExpression) -> None:
+        """Names that hold some part of a batch: that is said already, and what is made of them isn't any more."""
+        for name in walk(target):
+            if isinstance(name, cst.Name):
+                self.parts.setdefault(name.value, UNKNOWN)
+
+    def take_apart(self, target: cst.Tuple | cst.List) -> bool:
+        """`ids, mask, labels = batch`: each name holds the part of its place. Whether that is all that it does."""
+        if not all(isinstance(each, cst.Element) and isinstance(each.value, cst.Name) for each in target.elements):
+            self.unknown(target)
+            return False
+        for place, each in enumerate(target.elements):
+            assert isinstance(each.value, cst.Name)
+            self.parts[each.value.value] = str(place)
+        return True
 
     def _dict(self, value: cst.Dict) -> dict[str, str] | None:
         """`{"input_ids": batch["input_ids"].to(device), ...}`: keyword → key of the batch."""
@@ -79,6 +98,23 @@ class ForwardPass:
             assert part is not None
             found[str(element.key.evaluated_value)] = part
         return found or None
+
+    def _chosen(self, value: cst.BaseExpression) -> dict[str, str] | None:
+        """`{k: batch[k].to(device) for k in ("input_ids", "labels")}`: keyword → key of the batch."""
+        names = value.for_in.iter if isinstance(value, cst.DictComp) else None
+        if not isinstance(value, cst.DictComp) or not isinstance(names, cst.Tuple | cst.List) or value.for_in.ifs:
+            return None
+        key, node = self.module.code(value.for_in.target), value.value
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in MOVES:
+            node = node.func.value
+        named = self.module.code(value.key) == key and value.for_in.inner_for_in is None
+        if not named or not isinstance(node, cst.Subscript) or self.part(node.value) != "*":
+            return None
+        texts = [each.value for each in names.elements]
+        if self.module.code(node).rpartition("[")[2] != f"{key}]" or not texts:
+            return None
+        keys = [str(text.evaluated_value) for text in texts if isinstance(text, cst.SimpleString)]
+        return {name: name for name in keys} if len(keys) == len(texts) else None
 
     def _result(self, value: cst.BaseExpression) -> str | None:
         """`outputs` for the model's result, `loss` for the loss in it."""
@@ -135,7 +171,7 @@ class ForwardPass:
                 said = "the model gets no labels, so the loss is computed by the loop itself"
                 raise NotStandard(call, said, own_loss=True)
             return False
-        if given["labels"] not in ("labels", "input_ids"):
+        if given["labels"] not in ("labels", "input_ids") and not given["labels"].isdigit():
             raise NotStandard(call, f"the labels are {given['labels']!r} of the batch", own_loss=True)
         self.inputs = given
         return True
@@ -143,15 +179,30 @@ class ForwardPass:
     def _give(self, given: dict[str, str], argument: cst.Arg, name: str, part: str) -> None:
         if part == UNKNOWN:
             part = name
-        if name not in MODEL_INPUTS or (part != name and name != "labels"):
+        named = part == name or part.isdigit()  # by its key, or its place in a tuple
+        if name not in MODEL_INPUTS or not (named or name == "labels"):
             said = f"the model gets {part!r} of the batch as {name or 'a second argument'}"
             raise NotStandard(argument, said, own_loss="labels" in part or name == "labels")
         given[name] = part
 
+    def _is_squeezed(self, call: cst.Call) -> bool:
+        """`.squeeze(1)`: the axis that a tokenizer leaves in each row goes, and the rows stay."""
+        values = [self.module.code(argument.value) for argument in call.args]
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value == "squeeze" and values == ["1"]
+
+    def _moved(self, each: cst.BaseExpression) -> str | None:
+        """`[part.to(device) for part in batch]`: all of a batch that is a tuple."""
+        if not isinstance(each, cst.GeneratorExp | cst.ListComp) or each.for_in.inner_for_in is not None:
+            return None
+        held, text = self.module.code(each.for_in.target), self.module.code(each.elt)
+        moved = text == held or text.startswith((f"{held}.to(", f"{held}.cuda("))
+        whole = self.part(each.for_in.iter) == "*" and not each.for_in.ifs
+        return "*" if moved and whole else None
+
     def part(self, value: cst.BaseExpression) -> str | None:
         """Which part of the batch an expression is: `*` for all of it, moved to a device or not."""
         if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-            if value.func.attr.value in ("to", "cuda", "long", "clone"):
+            if value.func.attr.value in (*MOVES, "clone") or self._is_squeezed(value):
                 return self.part(value.func.value)
         if isinstance(value, cst.Call) and TO_DEVICE.search(self.module.code(value.func)) and value.args:
             return self.part(value.args[0].value)
@@ -162,7 +213,11 @@ class ForwardPass:
         if isinstance(value, cst.Subscript) and self.part(value.value) == "*":
             text = self.module.code(value)
             key = text[text.index("[") + 1 : -1].strip("'\" ")
-            return key if key.isidentifier() else None
+            return key if key.isidentifier() or key.isdigit() else None
+        if isinstance(value, cst.Call) and self.module.code(value.func) in ("tuple", "list") and len(value.args) == 1:
+            return self._moved(value.args[0].value)
+        if isinstance(value, cst.ListComp):
+            return self._moved(value)
         if isinstance(value, cst.DictComp) and isinstance(value.for_in.iter, cst.Call):
             items = value.for_in.iter.func
             moved = isinstance(items, cst.Attribute) and items.attr.value == "items" and self.part(items.value) == "*"

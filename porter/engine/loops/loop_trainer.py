@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import libcst as cst
 
 from ...recipe import Origin, Value
 from ...source.read_value import read_value
-from ...source.scopes import walk
 from ...text.expressions import choice, is_atom
 from ..draft.findings import NO_FAMILY, NO_TASK
 from ..script.fill_from_tables import (
-    bindings_of,
     fill_defaults,
     fill_site,
     mentions_import,
@@ -28,10 +26,11 @@ from ..script.fill_from_tables import (
 )
 from ..script.sites import Argument, Site, indentation
 from ..script.training import Training
-from .advice import COLLATE, DIVIDE, advice
+from .advice import DIVIDE, advice
 from .facts import Loop
 from .forward import NotStandard
-from .models_trained import say_others, unloaded
+from .models_trained import model_of, say_others, unloaded
+from .parts import fill_groups, loader_name, loop_parts, missing_parts, part
 from .training_loops import read_loop, training_loops
 
 LOOP = "torch.training_loop"
@@ -44,13 +43,6 @@ SCHEDULES = {  # the functions that say a schedule by their own name
     "transformers.get_constant_schedule": "constant",
     "transformers.get_constant_schedule_with_warmup": "constant_with_warmup",
 }
-WHOLE = re.compile(  # what an optimizer may be given to mean all that the model trains
-    r"(?P<model>[\w.]+)\.parameters\(\)"
-    r"|filter\(lambda (?P<f>\w+): (?P=f)\.requires_grad, [\w.]+\.parameters\(\)\)"
-    r"|[\[(]?(?P<p>\w+) for (?P=p) in [\w.]+\.parameters\(\) if (?P=p)\.requires_grad[\])]?"
-)
-
-
 BACKWARDS = {"torch", "accelerate"}  # whose `backward` a loop calls
 
 
@@ -68,7 +60,7 @@ def find_loops(porting: Training) -> list[Site]:
     if not loops or not trains_language(porting):
         return []
     loop = read_loop(porting.module, loops[0])
-    say_others(porting, loop)
+    say_others(porting, model_of(loop))
     if porting.findings.has(NO_TASK):
         return []
     if len(loops) > 1:
@@ -77,7 +69,7 @@ def find_loops(porting: Training) -> list[Site]:
             message = f"{len(loops)} training loops are written in this file; one can be ported at a time."
             porting.find(rule.id, "error", message, "Split the script.", line, column, todo=False)
         return []
-    obstacles = [*loop.obstacles, *_missing_parts(porting, loop)]
+    obstacles = [*loop.obstacles, *missing_parts(porting, loop)]
     if loop.sums and loop.accumulation is not None:
         batches = porting.module.code(loop.accumulation)
         reason = f"the gradients are summed over the {batches} batches of a step, not averaged"
@@ -127,12 +119,12 @@ def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
             arguments.append(_argument(porting, "accumulation", node, rule))
     assert loop.call is not None
     arguments.insert(0, _argument(porting, "model", loop.call.func, rule))
-    loader = part(porting, "loader", _loader_name(porting, loop))
+    loader = part(porting, "loader", loader_name(porting, loop))
     assert loader is not None
     for name, keyword in (("train_dataset", "dataset"), ("data_collator", "collate_fn")):
         given = loader.argument(keyword)
-        assert given is not None
-        arguments.append(replace(given, name=name))
+        if given is not None:
+            arguments.append(replace(given, name=name))
     return Site(  # a loop is no call, but stands where a trainer would
         role="trainer", rule=rule, qualified=LOOP, arguments=tuple(arguments), start=start, end=end,
         statement_start=start, statement_end=end, indent=indentation(module.text, start), line=line, column=column,
@@ -200,99 +192,6 @@ def _accelerator_setting(porting: Training, keyword: str) -> cst.BaseExpression 
     return None
 
 
-def _missing_parts(porting: Training, loop: Loop) -> Iterator[NotStandard]:
-    """What the tables don't know of the loop's optimizer, schedule and DataLoader, or that they aren't of this file."""
-    if loop.optimizer:
-        yield from _wrong_optimizer(porting, loop)
-    if loop.scheduler and part(porting, "schedule", loop.scheduler) is None:
-        node, made = _where_made(porting, loop, loop.scheduler)
-        reason = f"`{loop.scheduler}` is not one of transformers' schedules{made}"
-        yield NotStandard(node, reason, "Make it with transformers.get_scheduler in this file.")
-    if loop.loader is None:
-        return
-    name = _loader_name(porting, loop)
-    loader = part(porting, "loader", name)
-    if loader is None:
-        node, made = _where_made(porting, loop, name) if name else (loop.loader, "")
-        reason = f"its batches don't come from a DataLoader of this file{made}"
-        yield NotStandard(node, reason, "Make the DataLoader in this file, with its collate_fn.")
-    elif loader.argument("collate_fn") is None:
-        yield NotStandard(loader.node, "the DataLoader has no collate_fn: torch's own stacks tensors", COLLATE)
-
-
-def _wrong_optimizer(porting: Training, loop: Loop) -> Iterator[NotStandard]:
-    optimizer = part(porting, "optimizer", loop.optimizer)
-    if optimizer is None:
-        node, made = _where_made(porting, loop, loop.optimizer)
-        reason = f"`{loop.optimizer}` is not made by torch.optim.AdamW or Adam in this file{made}"
-        fix = f"Make it in this file: torch.optim.AdamW({loop.model or 'model'}.parameters(), lr=...)."
-        yield NotStandard(node, reason, fix)
-        return
-    params = optimizer.argument("params")
-    if params is not None and WHOLE.fullmatch(" ".join(params.text.split())) is None:
-        yield NotStandard(params.node or optimizer.node, "the optimizer gets groups of parameters of its own")
-
-
-def _where_made(porting: Training, loop: Loop, name: str) -> tuple[cst.CSTNode, str]:
-    """Where the loop's `name` is bound, and by which call."""
-    found = next((node for node in walk(loop.statement) if isinstance(node, cst.Name | cst.Attribute)
-                  and porting.module.code(node) == name), None)  # fmt: skip
-    for binding in bindings_of(porting.module, found):
-        if binding.kind == "parameter":
-            return binding.node, ": the function that holds the loop is given it"
-        if isinstance(binding.value, cst.Call):
-            called = porting.module.code(binding.value.func)
-            return (binding.node, "") if called.endswith("prepare") else (binding.node, f", but by `{called}(...)`")
-    return loop.statement, ""
-
-
-def part(porting: Training, role: str, name: str) -> Site | None:
-    """The call that made a part of the loop: the one of its role assigned to `name`.
-
-    Else the only one of its role, where `name` is bound to nothing else than what `prepare` gives back.
-    """
-    sites = [site for site in porting.sites if site.role == role]
-    named = [site for site in sites if site.variable == name]
-    if len(named) == 1:
-        return named[0]
-    loop = porting.loop.statement if porting.loop is not None else None
-    return sites[0] if len(sites) == 1 and not named and not _is_others(porting, name, loop) else None
-
-
-def _is_others(porting: Training, name: str, loop: cst.CSTNode | None) -> bool:
-    """Whether a name of the loop is bound to what something else than accelerate's or DeepSpeed's set-up gives."""
-    loops = [loop] if loop is not None else training_loops(porting.module)
-    for node in (each for statement in loops for each in walk(statement)):
-        if isinstance(node, cst.Name | cst.Attribute) and porting.module.code(node) == name:
-            for binding in bindings_of(porting.module, node):
-                called = porting.module.code(binding.value.func) if isinstance(binding.value, cst.Call) else ""
-                if binding.kind == "parameter" or (called and not called.endswith(("prepare", ".initialize"))):
-                    return True
-            return False
-    return False
-
-
-def _loader_name(porting: Training, loop: Loop) -> str:
-    """The name of the DataLoader behind the loop's iterable: `active_dataloader` may be it or a part of it."""
-    node = loop.loader
-    name = node.value if isinstance(node, cst.Name) else ""
-    if any(site.role == "loader" and site.variable == name for site in porting.sites):
-        return name
-    for binding in bindings_of(porting.module, node):
-        if isinstance(binding.value, cst.Name):
-            return binding.value.value
-    return name
-
-
-def loop_parts(porting: Training) -> tuple[Site, Site, Site | None]:
-    """The loop's loader, optimizer and schedule."""
-    loop = porting.loop
-    assert loop is not None
-    loader, optimizer = part(porting, "loader", _loader_name(porting, loop)), part(porting, "optimizer", loop.optimizer)
-    assert loader is not None and optimizer is not None
-    return loader, optimizer, part(porting, "schedule", loop.scheduler) if loop.scheduler else None
-
-
 def read_loop_parts(porting: Training, versions: Mapping[str, str]) -> None:
     """Fill the recipe from the loop, its DataLoader, optimizer and schedule, and say what the loop loses."""
     loop, trainer = porting.loop, porting.trainer
@@ -321,8 +220,10 @@ def read_loop_parts(porting: Training, versions: Mapping[str, str]) -> None:
     values["loss.mean_over"] = Value("literal", "'micro_batch'")
     values["data.sampling"] = _sampling(porting, loader)
     if any(key != keyword for keyword, key in loop.inputs.items()) or "attention_mask" not in loop.inputs:
-        values["data.inputs"] = Value("literal", json.dumps(loop.inputs))
+        inputs = {keyword: int(key) if key.isdigit() else key for keyword, key in loop.inputs.items()}
+        values["data.inputs"] = Value("literal", json.dumps(inputs))
     porting.fill(values)
+    fill_groups(porting, optimizer)
     _seed(porting)
     _say_left(porting, loop)
 

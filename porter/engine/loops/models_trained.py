@@ -20,9 +20,10 @@ from .forward import NotStandard
 USUAL = "model"  # what a loop calls its model whose forward pass isn't read
 
 
-def say_others(porting: Training, loop: Loop) -> None:
-    """An error for each model that the loop trains and that Tunix hasn't, under NO_FAMILY or NO_TASK."""
-    found = others_trained(porting, _model_of(loop))
+def say_others(porting: Training, model: cst.BaseExpression | None = None) -> None:
+    """An error for each model that is trained and that Tunix hasn't, under NO_FAMILY or NO_TASK; `model` as for
+    `others_trained`."""
+    found = others_trained(porting, model)
     once = {other.name: (call, other) for call, other in reversed(found)}  # it may be loaded again behind the loop
     for call, other in once.values():
         said = other.finding(porting.module, call)
@@ -32,7 +33,7 @@ def say_others(porting: Training, loop: Loop) -> None:
 
 def unloaded(porting: Training, loop: Loop) -> Iterator[NotStandard]:
     """Why the loop's model is none that the port can load: the file's own class, made from scratch, or not seen."""
-    module, model = porting.module, _model_of(loop)
+    module, model = porting.module, model_of(loop)
     values = [binding.value for binding in bindings_of(module, model)] if model is not None else []
     for value in [*values, *made_by(porting, model)]:
         call = value.func if isinstance(value, cst.Call) else None
@@ -51,7 +52,7 @@ def unloaded(porting: Training, loop: Loop) -> Iterator[NotStandard]:
         yield NotStandard(loop.statement, "its model is not loaded by a from_pretrained call in this file", BESIDE)
 
 
-def _model_of(loop: Loop) -> cst.BaseExpression | None:
+def model_of(loop: Loop) -> cst.BaseExpression | None:
     """What the loop calls its model, as an expression in it."""
     if loop.call is not None:
         return loop.call.func

@@ -11,7 +11,7 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.scopes import walk
-from .advice import DICT, FILTER, ONE_WAY
+from .advice import APART, DICT, FILTER, ONE_WAY
 from .blocks import is_backward, is_modulo, is_step, lines_of
 from .contexts import Contexts
 from .counts import DEPENDS, Counts, is_increment
@@ -54,12 +54,6 @@ class StepReader:
             read(*given)
         except NotStandard as error:
             self.loop.obstacles.append(error)
-
-    def _unknown(self, target: cst.BaseExpression) -> None:
-        """Names that hold some part of a batch: that is said already, and what is made of them isn't any more."""
-        for name in walk(target):
-            if isinstance(name, cst.Name):
-                self.forward.parts.setdefault(name.value, UNKNOWN)
 
     def _body(self, lines: Sequence[cst.CSTNode]) -> None:
         for line in lines:
@@ -266,14 +260,16 @@ class StepReader:
                 if self._assigns(target.value, value):
                     return
             elements = value.elements if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) else ()
-            if elements and all(self.forward.part(each.value) == UNKNOWN for each in elements):
-                return  # ids, labels = ids.to(device), labels.to(device)
-            if isinstance(target, cst.Tuple) and self.forward.part(value) == "*":
-                self._unknown(target)
-                why = (
-                    "a batch is taken apart: its parts come by their place, where the port reads a dict with input_ids"
-                )
-                raise NotStandard(node, f"{why} and labels", DICT)
+            parts = [self.forward.part(each.value) for each in elements]
+            if parts and all(parts) and isinstance(target, cst.Tuple) and len(target.elements) == len(parts):
+                for held, part in zip(target.elements, parts, strict=True):  # ids, labels = ids.to(x), labels.to(x)
+                    if isinstance(held.value, cst.Name) and part is not None:
+                        self.forward.parts[held.value.value] = part
+                return
+            if isinstance(target, cst.Tuple | cst.List) and self.forward.part(value) == "*":
+                if self.forward.take_apart(target):
+                    return
+                raise NotStandard(node, APART, DICT)
         if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign) and not self.backward:
             if isinstance(node.target, cst.Name) and node.target.value in self.forward.losses:
                 self._divided(node, node.value)
@@ -301,9 +297,10 @@ class StepReader:
             self.forward.outputs.add(name)
             self.forward.losses.add(name)
             raise
-        if isinstance(value, cst.Comparison | cst.BooleanOperation) and any(is_modulo(node) for node in walk(value)):
-            self.counts.flags[name] = value
-            return True
+        if isinstance(value, cst.Comparison | cst.BooleanOperation):
+            if any(is_modulo(node) for node in walk(value)) or self.counts.asks_for_last(value):
+                self.counts.flags[name] = value
+                return True
         if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide):
             if not self.backward and self.forward.is_loss(value.left):
                 self.forward.losses.add(name)

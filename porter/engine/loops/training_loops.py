@@ -13,7 +13,7 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.scopes import walk
-from .advice import CLIP_AT_STEP, DICT, LOADER, STEP_SCHEDULE, ZERO_BEHIND
+from .advice import APART, CLIP_AT_STEP, DICT, LOADER, STEP_SCHEDULE, ZERO_BEHIND
 from .blocks import is_backward, is_step, is_zeroing, lines_of
 from .counts import End
 from .draws import drawn_by_next
@@ -168,7 +168,7 @@ class _Reader(StepReader):
             self._drawn(statement)
         except NotStandard as error:
             self.loop.obstacles.append(error)
-            self._unknown(statement.target)
+            self.forward.unknown(statement.target)
         self._body(lines_of(statement.body))
 
     def _drawn(self, statement: cst.For) -> None:
@@ -188,13 +188,10 @@ class _Reader(StepReader):
             self.made_here = True
             raise NotStandard(statement, "its batches are made in the loop, not drawn from a DataLoader", LOADER)
         self.loop.loader = source
-        if isinstance(target, cst.Tuple):
-            raise NotStandard(
-                statement,
-                "a batch is taken apart where it is drawn: its parts come by their place, where the port reads a dict "
-                "with input_ids and labels",
-                DICT,
-            )
+        if isinstance(target, cst.Tuple | cst.List):
+            if not self.forward.take_apart(target):
+                raise NotStandard(statement, APART, DICT)
+            return
         assert isinstance(target, cst.Name)
         self.forward.parts[target.value] = "*"
 

@@ -13,7 +13,8 @@ import re
 import libcst as cst
 
 from ...source.module import Module
-from ..script.fill_from_tables import mentions_import, trainers_known
+from ...source.project.modules import project_file
+from ..script.fill_from_tables import OWN_WAY, mentions_import, trainers_known
 from ..script.sites import facts_of
 from ..script.subclasses import class_of, imported_base
 from ..script.training import Training
@@ -25,6 +26,8 @@ RULE = "TP004"
 TRAINER = re.compile(r"(?:\w+\.)*\w*Trainer")
 RUNS = re.compile(r"\.(?:train|fit|learn|finetune|fine_tune)\(")
 OF_A_PORT = {"jax", "tunix", "flax", "porter", "porter_runtime"}
+BY_TRL = "Write that training as a script of TRL or transformers and port it"
+THEIR_OWN = LANGUAGE_MODELS | {"trl", "unsloth"}  # libraries whose trainers all are known
 LIBRARIES = LANGUAGE_MODELS | {"torch", "trl", "unsloth", "accelerate", "datasets"}
 
 
@@ -51,7 +54,7 @@ def _framework(porting: Training) -> str | None:
     for call in module.calls:
         if (name := module.qualified(call.func)) in trains:
             message = f"{name} trains by a configuration of its own, which no rule reads."
-            fix = "Write that training as a script of TRL or transformers and port it, or write the port by hand."
+            fix = f"{BY_TRL}, or write the port by hand."
             porting.find(RULE, "error", message, fix, *module.location(call), todo=False)
             return name
     return None
@@ -84,12 +87,20 @@ def _unknown_trainer(porting: Training) -> str | None:
             fix = f"Import the class by its name: from {class_name.partition('.')[0]} import {short}."
             porting.find(RULE, "error", message, fix, line, column, todo=False)
             return name
+        package, library = home.partition(".")[0], class_name.partition(".")[0]
+        if class_name in known and package in THEIR_OWN - {library} and not own:
+            message = f"{name} is imported from {package}, which has no such class: a run ends at its import."
+            fix = f"Import it from where it is: from {library} import {short}."
+            porting.find(RULE, "error", message, fix, line, column, todo=False, key=OWN_WAY)
+            return class_name
         said = f"{name} is a class of this file" if own else f"{name} is {home}"
         if own and home:
             said = f"{name} extends {home}"
         message = f"{said}, which no rule reads: what it trains can't be told from here."
         fix = "Port the folder that it stands in if it extends a trainer of TRL or transformers: tpu-port DIR -o OUT."
-        porting.find(RULE, "error", message, fix, line, column, todo=False)
+        if home and not home.startswith(".") and not project_file(module.path, home):
+            fix = f"{BY_TRL}, or keep it on the GPU."
+        porting.find(RULE, "error", message, fix, line, column, todo=False, key=OWN_WAY)
         return home or name
     return None
 

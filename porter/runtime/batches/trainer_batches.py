@@ -61,8 +61,9 @@ class TrainerBatches:
     one's own mean, as a loop computes it that backpropagates `loss / accumulation`. `label_smoothing`:
     label_smoothing_factor, which `token_loss` finds in the batches; transformers' LabelSmoother takes the mean of each
     micro-batch, and a step's loss is their sum, which isn't divided by their number. `inputs`: what of the collator's
-    batch the model is called with, keyword → key, where that isn't all of it by its name: with {"labels": "input_ids"}
-    in it padding trains, too. `micro_batch`: rows to make B from instead of `batch_size`; the step keeps its rows.
+    batch the model is called with, keyword → key (of a tuple its place), where that isn't all of it by its name: with
+    {"labels": "input_ids"} in it padding trains, too. `micro_batch`: rows to make B from instead of
+    `batch_size`; the step keeps its rows.
     `transformers` ("4.40.2"): the steps and the mean of that release: before 4.52 an epoch's rest made no step of its
     own, before 4.46 the loss was the mean of the micro-batches' means, and from then to 5.9 the tokens that a step's
     loss is divided by took in each row's first one, which nothing predicts. `unsloth_counts` ("2026.8.19"): this
@@ -91,7 +92,7 @@ class TrainerBatches:
         average_tokens_across_devices: bool = True,
         mean_over: str = "step",
         label_smoothing: float = 0.0,
-        inputs: Mapping[str, str] | None = None,
+        inputs: Mapping[str, str | int] | None = None,
         micro_batch: int | None = None,
         transformers: str | None = None,
         unsloth_counts: str | None = None,

@@ -17,7 +17,7 @@ import numpy as np
 
 IGNORED = -100  # the label of a token that isn't trained, torch's ignore_index
 
-Collator = Callable[..., Mapping[str, Any]]
+Collator = Callable[..., Any]  # a mapping; a tuple or a list where `inputs` says its places
 
 # Columns of a dataset that transformers' Trainer keeps: the arguments of a causal language model's forward, and the
 # names that collators take for labels (Trainer._set_signature_columns_if_needed).
@@ -132,11 +132,14 @@ def _read(batch: Mapping[str, Any]) -> _Read:
     return _Read(ids, labels, attended, positions, mask is not None)
 
 
-def only(collator: Collator, inputs: Mapping[str, str]) -> Collator:
-    """`collator` with what of its batch the model is called with: `inputs`, keyword → key of the batch."""
+def only(collator: Collator, inputs: Mapping[str, str | int]) -> Collator:
+    """`collator` with what of its batch the model is called with: `inputs`, keyword → key of the batch, or its place in
+    one that is a tuple."""
 
     def collate(features: list[Any]) -> Mapping[str, Any]:
         batch = collator(features)
+        if not hasattr(batch, "get"):
+            return {name: batch[place] for name, place in inputs.items()}
         return {name: batch[key] for name, key in inputs.items() if batch.get(key) is not None}
 
     return collate

@@ -7,7 +7,7 @@ gradient, its SGD, RMSprop and Adagrad add the decay to the gradient.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -35,6 +35,7 @@ _RMSPROP = {"rmsprop", "rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"}
 
 # Trainer.get_decay_parameter_names, transformers 5.12; and gemma4's skip_scale, in transformers a buffer.
 _NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)|skip_scale")
+_ADAPTER = re.compile(r"(?:_lora_[ab])?(?:\.(?:value|raw_value))?$")
 _UNNAMED_NORMS = re.compile(r"final_norm|(?:^|\.)norm(?:$|\.)|(?:\b|_)(?:[qk]|query|key)_norm")
 
 
@@ -177,6 +178,31 @@ def older_decay_mask(model: Any, transformers: str) -> Callable[[Any], Any]:
         if by_class or "bias" in name:
             return False
         return not by_name or bool(_UNNAMED_NORMS.search(name))
+
+    return lambda params: jax.tree_util.tree_map_with_path(decayed, params)
+
+
+def decay_mask_but(model: Any, without: Sequence[str]) -> Callable[[Any], Any]:
+    """`decay_mask` of a script's own groups: a weight in whose name in transformers one of `without` stands has none.
+
+    Names are those of the checkpoint ("model.layers.0.input_layernorm.weight"), case and all: "LayerNorm.weight" is in
+    none of Llama's. ValueError where it is in the name of one of two weights that Tunix holds in one tensor.
+    """
+    names: dict[str, list[str]] = {}
+    for tensor in model.porter.family.tensors(model.porter.sizes):
+        names.setdefault(tensor.tunix.replace("/", ".").lower(), []).append(tensor.hf)
+
+    def decayed(path: Any, _: Any) -> bool:
+        whole = _dotted(path)
+        name = _ADAPTER.sub("", whole)
+        if name not in names:
+            raise ValueError(f"{name}: which weight of the checkpoint this is, is not known")
+        # PEFT's are model.layers.0.self_attn.q_proj.lora_A.default.weight.
+        of_adapter = [hf.replace(".weight", ".lora_A.default.weight") for hf in names[name]]
+        kept = {not any(text in hf for text in without) for hf in (of_adapter if "_lora_" in whole else names[name])}
+        if len(kept) > 1:
+            raise ValueError(f"{without} has one of {', '.join(names[name])}: Tunix holds them in one tensor")
+        return kept.pop()
 
     return lambda params: jax.tree_util.tree_map_with_path(decayed, params)
 

@@ -15,7 +15,7 @@ from typing import Any
 import libcst as cst
 
 from ...engine.dating.row_order import shuffling_in
-from ...engine.loops.loop_trainer import loop_parts
+from ...engine.loops.parts import loop_parts
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
 from ...engine.script.following.may_be_none import is_none_somewhere, is_tested_for_none
 from ...engine.script.porting import Porting

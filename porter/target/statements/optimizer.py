@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from ...engine.loops.loop_trainer import loop_parts
+from ...engine.loops.parts import loop_parts
 from ...engine.receipts.marking import mark, mark_keywords, unread
 from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
@@ -320,6 +320,9 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     masked = masked and porting.loop is None and not porting.given("optimizer.deepspeed")
     if masked:
         common.append(_mask(porting, full=full))
+    if porting.value("optimizer.no_decay") is not None:  # of a loop's own groups
+        call = f"{porting.rt('decay_mask_but')}({porting.names.model}, {porting.text('optimizer.no_decay')})"
+        common.append(remarked(porting, Arg(call, "mask"), "optimizer.no_decay"))
     if name is not None and name.known and str(name.literal) in OF_BITSANDBYTES and full and not lora_maybe:
         if str(porting.known("model.weights")) == "bfloat16":
             reason = "bitsandbytes keeps 8 or 32 bits of state whatever the weights; optax the weights' bfloat16"
