@@ -6,6 +6,7 @@ ends, or takes all memory.
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from pathlib import Path
@@ -33,6 +34,16 @@ def is_folder(path: Path) -> bool:
         return False
 
 
+# UTF-32's begins with UTF-16's. PowerShell's `pip freeze > requirements.txt` writes UTF-16.
+MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+)
+
+
 def read_file(path: Path, largest: int = LARGEST_FILE) -> bytes:
     """The bytes of a regular file. OSError when it can't be read; InputError when it is none or longer than `largest`.
 
@@ -58,3 +69,11 @@ def read_file(path: Path, largest: int = LARGEST_FILE) -> bytes:
 def read_text(path: Path, largest: int = LARGEST_SETTINGS) -> str:
     """The UTF-8 text of a regular file; UnicodeDecodeError when it is none, and as `read_file`."""
     return read_file(path, largest).decode("utf-8")
+
+
+def plain_text(path: Path, largest: int = LARGEST_SETTINGS) -> str:
+    """The text of a regular file of any encoding that a byte order mark tells, as pip reads requirements; else UTF-8,
+    with a mark for what isn't. Raises as `read_file`."""
+    data = read_file(path, largest)
+    encoding = next((encoding for mark, encoding in MARKS if data.startswith(mark)), "utf-8")
+    return data.decode(encoding, "replace")

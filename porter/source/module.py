@@ -201,6 +201,10 @@ class Module(SourceText):
                 uses.append(node)
         return sorted(uses, key=lambda node: self.span(node)[0])
 
+    def attributes_named(self, name: str) -> list[cst.Attribute]:
+        """Every `x.name`, read or set, in source order."""
+        return sorted(self._attributes.get(name, ()), key=lambda node: self.span(node)[0])
+
     @cached_property
     def _attributes(self) -> dict[str, list[cst.Attribute]]:
         found: dict[str, list[cst.Attribute]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from pathlib import Path
 
@@ -103,6 +104,16 @@ def test_a_range_holds_what_went_together(
     (tmp_path / "train.py").write_text(text)
     versions = port_file(tmp_path / "train.py").recipe.versions
     assert versions["trl"].startswith(f"{trl} (") and versions["transformers"].startswith(transformers)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "utf-16-be"])
+def test_requirements_are_read_as_pip_reads_them(encoding: str, tmp_path: Path) -> None:
+    """PowerShell's `pip freeze > requirements.txt` writes UTF-16 with a byte order mark."""
+    mark = codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b""
+    (tmp_path / "requirements.txt").write_bytes(mark + "trl==0.11.4\r\ntransformers==4.44.2\r\n".encode(encoding))
+    (tmp_path / "train.py").write_text(SCRIPT.replace("Qwen3", "Qwen2.5"))
+    versions = port_file(tmp_path / "train.py").recipe.versions
+    assert versions["trl"].startswith("0.11.4 (") and versions["transformers"].startswith("4.44.2 (")
 
 
 def test_what_a_place_asks_for_of_another_library_is_said(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""Methods of tokenizers that transformers 5 has no more: `encode_plus`, `batch_encode_plus`, and what built their rows.
+"""What tokenizers of transformers 5 have no more: `encode_plus`, `batch_encode_plus`, `additional_special_tokens`.
 
 What it does: `tokenizer.encode_plus(...)` and `tokenizer.batch_encode_plus(...)` become the tokenizer's own call, which
 took the same arguments in transformers 4; `pad_to_max_length=True` becomes `padding="max_length"`. What has no
-successor is named.
+successor is named. So do attributes: `tokenizer.additional_special_tokens` and its ids are `extra_special_tokens` and
+its ids, read or set.
 Why: a port runs with transformers 5, where these end with an AttributeError, in a `map` over the rows as in front of
 `generate`.
 Example: `tokens = tokenizer.encode_plus(text, truncation=True, max_length=512)`
@@ -21,6 +22,11 @@ ID = "TP366"
 CALLS = frozenset({"encode_plus", "batch_encode_plus"})
 TEXTS, TEXT = "batch_text_or_text_pairs", "text"
 PADS = "pad_to_max_length"
+RENAMED = {
+    "additional_special_tokens": "extra_special_tokens",
+    "additional_special_tokens_ids": "extra_special_tokens_ids",
+}
+WITHOUT_SUCCESSOR = ("special_tokens_map_extended", "all_special_tokens_extended")
 GONE = frozenset(
     "as_target_tokenizer build_inputs_with_special_tokens create_token_type_ids_from_sequences prepare_for_model "
     "prepare_seq2seq_batch truncate_sequences".split()
@@ -50,3 +56,19 @@ def call_tokenizers(porting: Porting) -> None:
             elif arg.keyword is not None and arg.keyword.value == PADS and module.code(arg.value) == "True":
                 porting.edit(*module.span(arg.keyword), "padding", ID, "today's name of it")
                 porting.edit(*module.span(arg.value), '"max_length"', ID, "today's name of it")
+
+
+@step(Phase.NAME, reads=("columns",), fills=("attributes of tokenizers",))
+def name_attributes(porting: Porting) -> None:
+    """Attributes of tokenizers that the port reads or sets have today's names."""
+    module = porting.module
+    for name in (*RENAMED, *WITHOUT_SUCCESSOR):
+        for node in module.attributes_named(name):
+            if porting.covered(module.span(node)[0]) or not is_tokenizer(module, node.value):
+                continue
+            if name in RENAMED:
+                porting.edit(*module.span(node.attr), RENAMED[name], ID, "today's name of it")
+                continue
+            message = f"transformers 5 has no {module.code(node)}: a port ends here with an AttributeError."
+            line, column = module.location(node)
+            porting.find(ID, "error", message, "Read `special_tokens_map` or `all_special_tokens`.", line, column)
