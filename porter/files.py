@@ -6,6 +6,7 @@ ends, or takes all memory.
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from pathlib import Path
@@ -15,6 +16,14 @@ from .errors import InputError
 # Settings and scripts are far smaller; notebooks with pictures in their outputs are not.
 LARGEST_FILE = 256 * 1024 * 1024
 LARGEST_SETTINGS = 4 * 1024 * 1024
+# Marks at the start of a text: PowerShell's `pip freeze > requirements.txt` is UTF-16, and pip reads it.
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 
 
 def is_file(path: Path) -> bool:
@@ -58,3 +67,10 @@ def read_file(path: Path, largest: int = LARGEST_FILE) -> bytes:
 def read_text(path: Path, largest: int = LARGEST_SETTINGS) -> str:
     """The UTF-8 text of a regular file; UnicodeDecodeError when it is none, and as `read_file`."""
     return read_file(path, largest).decode("utf-8")
+
+
+def read_marked(path: Path, largest: int = LARGEST_SETTINGS) -> str:
+    """The text of a regular file, as the mark at its start says it is written, else UTF-8; what is none is replaced."""
+    data = read_file(path, largest)
+    mark, encoding = next((found for found in MARKS if data.startswith(found[0])), (b"", "utf-8"))
+    return data[len(mark) :].decode(encoding, "replace")

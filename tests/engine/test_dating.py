@@ -93,6 +93,14 @@ def test_a_range_holds_what_went_together(
     assert versions["trl"].startswith(f"{trl} (") and versions["transformers"].startswith(transformers)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_file_of_powershell_pins(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "requirements.txt").write_bytes("trl==0.24.0\r\ntransformers==4.57.1\r\n".encode(encoding))
+    (tmp_path / "train.py").write_text(SCRIPT)
+    versions = port_file(tmp_path / "train.py").recipe.versions
+    assert versions["trl"].startswith("0.24.0 (") and versions["transformers"].startswith("4.57.1")
+
+
 def test_what_a_place_asks_for_of_another_library_is_said(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("trl==0.24.0\ntransformers==4.50.0\n")
     (tmp_path / "train.py").write_text(SCRIPT)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ...errors import InputError
-from ...files import is_file, read_file
+from ...files import is_file, read_marked
 from .folders import files_in, project_folders
 
 MAX_BYTES = 2_000_000  # of a file that is looked into
@@ -68,5 +68,5 @@ def _telling(file: Path) -> str:
 
 @lru_cache(maxsize=512)
 def _read(file: Path, changed: int, size: int) -> str:
-    text = read_file(file, MAX_BYTES).decode("utf-8", "replace")
+    text = read_marked(file, MAX_BYTES)
     return text if TELLS.search(text) is not None else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ...errors import InputError
-from ...files import is_file, read_file
+from ...files import is_file, read_marked
 from ...releases.versions import Pin
 from .bounds import can_meet
 from .folders import files_in, project_folders
@@ -210,7 +210,7 @@ def packages_installed(text: str) -> dict[str, str]:
 
 
 def _text(file: Path) -> str:
-    return read_file(file, MAX_BYTES).decode("utf-8", "replace")
+    return read_marked(file, MAX_BYTES)
 
 
 def installed_by(raw: str, library: str) -> str | None:

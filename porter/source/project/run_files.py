@@ -14,7 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from ...errors import InputError
-from ...files import is_file, read_file
+from ...files import is_file, read_marked
 from .folders import OF_A_ROOT, project_folders
 
 MOST_FOLDERS = 400  # that are looked through
@@ -170,6 +170,6 @@ def _shown(file: Path, folders: Sequence[Path]) -> str:
 
 def _text(file: Path) -> str | None:
     try:
-        return read_file(file, MAX_BYTES).decode("utf-8", "replace")
+        return read_marked(file, MAX_BYTES)
     except (OSError, InputError):
         return None
