@@ -29,6 +29,7 @@ from porter.packs.training import (
 from porter.packs.writing import quoted
 
 from ._release import is_patched, unsloth_version
+from ._same_length import is_same_length
 from .lost_keywords import LOSES, is_followed, loses_keywords, loses_length, trls_length
 
 ID = "TP703"
@@ -224,6 +225,10 @@ def _cut_at_the_models(porting: Training) -> None:
     if given is not None and not _is_longer(given.value, of_model):
         return
     if not of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
+        told = given or (porting.config.argument("max_length") if porting.config is not None else None)
+        if told is not None and is_same_length(porting, told):
+            _say_cut(porting)
+            return
         message = "Unsloth cuts rows at the model's max_seq_length, which can't be read at the trainer."
         message += " The port cuts them at the trainer's." if given is not None else ""
         severity: Severity = "warning" if given is not None else "error"
@@ -244,6 +249,10 @@ def _cut_at_the_models(porting: Training) -> None:
         about(porting, row, [LENGTH])
     reason = "Unsloth cuts at the model's max_seq_length instead"
     porting.change_fate("SFTConfig.max_length", fate="dropped", target="", reason=reason)
+    _say_cut(porting)
+
+
+def _say_cut(porting: Training) -> None:
     reason = "rows are cut at it, as Unsloth's SFTTrainer does; rotary settings come from config.json"
     for name in ("FastLanguageModel.max_seq_length", "FastModel.max_seq_length"):
         porting.change_fate(name, fate="exact", target="rt.SFTBatches(max_length=)", reason=reason)

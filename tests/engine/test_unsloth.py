@@ -141,6 +141,22 @@ def test_where_the_length_is_not_seen_a_person_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "length", "is_same"),
+    [
+        ("settings", "int(settings['rows']['length'])", True),
+        ("settings", "int(settings['rows']['longest'])", False),
+        ("other", "int(settings['rows']['length'])", False),
+    ],
+)
+def test_a_config_may_say_the_models_length_itself(given: str, length: str, is_same: bool) -> None:
+    loads = f"def load(cfg):\n    length = int(cfg['rows']['length'])\n    return {LOAD.replace('512', 'length')}\n"
+    loads = f"import yaml\nsettings, other = yaml.safe_load(open('a')), {{}}\n{loads}model, tokenizer = load({given})\n"
+    found = port(script(f"'out', max_length={length}").replace(f"model, tokenizer = {LOAD}", loads))
+    assert ("which can't be read" not in found.after) == is_same
+    assert (f"max_length={length}," in found.after) or not is_same
+
+
+@pytest.mark.parametrize(
     ("model", "trainer", "written"),
     [
         ("512", "4096", "max_length=512,  # the model's max_seq_length, as in Unsloth"),
