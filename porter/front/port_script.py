@@ -1,0 +1,34 @@
+"""The door for one file of a project: with the modules that it imports, and as the script that calls it has it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from ..port import Options, Port
+from ..safety.limits import within_budget
+from ..source.parsing import read_module
+from .callers import port_by_caller
+from .with_modules import port_with_modules
+
+
+def port_script(path: Path, options: Options | None = None) -> Port:
+    """Port one file, with what it imports of its project unless that is worse; a module that only defines functions, as
+    its caller has it, where more is left to do without. InputError as `port_file`."""
+    given = options or Options()
+    return within_budget(lambda: _port(path, given), path, given.budget)
+
+
+def _port(path: Path, options: Options) -> Port:
+    port = port_with_modules(path, options)
+    if port.status != "partial" or port.notebook is not None or not _only_defines(path):
+        return port
+    return port_by_caller(path, options) or port
+
+
+def _only_defines(path: Path) -> bool:
+    """Whether a file runs nothing of its own: imports, definitions and settings alone."""
+    body = ast.parse(read_module(path).text).body
+    values = (node.value for node in body if isinstance(node, ast.Expr))
+    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Expr)
+    return all(isinstance(node, kinds) for node in body) and all(isinstance(value, ast.Constant) for value in values)
