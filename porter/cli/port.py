@@ -80,9 +80,9 @@ def command(
     Without -o nothing is written. Defaults of the options come from [tool.tpu-port] in the nearest pyproject.toml.
     """
     from ..front.output import check_output, write_port
+    from ..front.port_script import port_script
     from ..front.project import installed_packs, read_project
     from ..front.trust import allowed_packs
-    from ..front.with_modules import port_script
     from ..port import Options
 
     if not source.suffix and not os.path.exists(source) and (close := get_close_matches(source.name, COMMANDS, n=1)):

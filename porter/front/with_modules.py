@@ -9,6 +9,7 @@ as they are.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from ..engine.pipeline import port_module
 from ..errors import InputError
 from ..port import Options, Port
 from ..recipe import Finding, Recipe
-from ..safety.limits import within_budget
 from ..source.folder import MOST_FILES, SourceTree, imported_names
 from ..source.module import Module
 from ..source.parsing import read_module
@@ -29,13 +29,8 @@ OURS = ("porter", "porter_runtime")
 SUFFIX = "_tunix"
 
 
-def port_script(path: Path, options: Options | None = None) -> Port:
+def port_with_modules(path: Path, options: Options) -> Port:
     """Port one file, with what it imports of its project unless that is worse. InputError as `port_file`."""
-    given = options or Options()
-    return within_budget(lambda: _port(path, given), path, given.budget)
-
-
-def _port(path: Path, options: Options) -> Port:
     module = read_module(path)
     alone = port_module(module, options)
     if module.notebook is not None:
@@ -48,7 +43,22 @@ def _port(path: Path, options: Options) -> Port:
         return alone
     if RANKS.get(whole.status) is None or _worse(whole) > _worse(alone):
         return alone
-    return with_modules(tree, script, whole) or alone
+    return with_modules(tree, script, whole) or _without_modules(path, alone, whole)
+
+
+def _without_modules(path: Path, alone: Port, whole: Port) -> Port:
+    """The script's port alone, where modules that would change with it can't be written beside it: which is said."""
+    left = [port for port in whole.modules if any(edit.rule != "TP001" for edit in port.edits)]
+    if not left:
+        return alone
+    folder = path.absolute().parent
+    names = " and ".join(Path(os.path.relpath(port.path, folder)).as_posix() for port in left)
+    reasons = dict.fromkeys(edit.reason for port in left for edit in port.edits if edit.rule != "TP001" and edit.reason)
+    why = "; ".join([*reasons][:2]) + ("; ..." if len(reasons) > 2 else "")
+    message = f"{names} would change with this file ({why}), and can't be written beside it: it stays as it is."
+    fix = "Port the project's folder, where each module keeps its place: tpu-port DIR -o OUT."
+    recipe = alone.recipe.with_findings([Finding("TP001", "error", message, fix, 1, 1)])
+    return replace(alone, status="partial", recipe=recipe)
 
 
 def _worse(port: Port) -> tuple[int, int]:

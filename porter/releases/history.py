@@ -201,11 +201,10 @@ class History:
         one whose releases are asked about: TRL's own, or transformers' for a keyword that TRL's class inherits.
         """
         record = self.record(library)
-        has = self._having(library, name, keyword)
-        places = [place for place in range(len(record.releases)) if has >> place & 1]
-        if not places:
+        has = self._having(library, name, keyword) & record.all
+        if not has:
             return None, None
-        first, last = places[0], places[-1]
+        first, last = (has & -has).bit_length() - 1, has.bit_length() - 1
         return (
             record.releases[first] if first else None,
             record.releases[last + 1] if last + 1 < len(record.releases) else None,

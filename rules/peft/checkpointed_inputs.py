@@ -39,6 +39,7 @@ ASKS = re.compile(
         "arguments",
         "arguments_object",
         "values",
+        "memory.gradient_checkpointing",
     ),
 )
 def say_checkpointed_inputs(porting: Training) -> None:

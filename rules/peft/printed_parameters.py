@@ -61,8 +61,11 @@ def drop_summaries(porting: Porting) -> None:
         call = module.parents[module.parents[use.name]]
         if use.kind != "bare" or not isinstance(call, cst.Call) or module.qualified(call.func) not in SUMMARIES:
             continue
-        if isinstance(module.parents[call], cst.Expr) and call.args[0].value is use.name:
-            porting.remove_statement(call, PART_OF, REASON)
+        shown: cst.CSTNode = call
+        if isinstance(around := module.parents[call], cst.Arg) and _is_shown(module, module.parents[around]):
+            shown = module.parents[around]
+        if isinstance(module.parents[shown], cst.Expr) and call.args[0].value is use.name:
+            porting.remove_statement(shown, PART_OF, REASON)
             message = f"{module.code(call.func)} only prints torch's layers; Tunix's have other names, and it goes."
             porting.find(PART_OF, "info", message, FIX, *module.location(call))
 

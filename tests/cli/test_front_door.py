@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import porter.front.with_modules
+import porter.front.port_script
 from porter.cli import run
 from porter.errors import InputError
 from porter.port import Options, Port
@@ -38,7 +38,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             raise told["error"]
         return example.port(path, **told["changes"])
 
-    monkeypatch.setattr(porter.front.with_modules, "port_script", port_script)
+    monkeypatch.setattr(porter.front.port_script, "port_script", port_script)
     return told
 
 
@@ -237,8 +237,8 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 def test_an_ascii_terminal_gets_the_report(script: Path, tmp_path: Path) -> None:
     code = (
-        "import porter.front.with_modules, porter.cli\nfrom tests.report import example\n"
-        "porter.front.with_modules.port_script = lambda path, options: example.port(path)\n"
+        "import porter.front.port_script, porter.cli\nfrom tests.report import example\n"
+        "porter.front.port_script.port_script = lambda path, options: example.port(path)\n"
         "porter.cli.main(['train.py'])"
     )
     root = Path(porter.__file__).parent.parent

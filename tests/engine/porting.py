@@ -55,6 +55,11 @@ trainer = SFTTrainer(
 """
 
 
+OTHER_TASK = sft_script(before="from transformers import AutoModelForSeq2SeqLM").replace(
+    "AutoModelForCausalLM.from_pretrained", "AutoModelForSeq2SeqLM.from_pretrained"
+)
+
+
 def port(text: str | bytes, **options: object) -> Port:
     """The port of a text, without a file."""
     data = text if isinstance(text, bytes) else text.encode()

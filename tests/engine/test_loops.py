@@ -546,3 +546,38 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 {STANDARD}"""
     [error] = [finding for finding in port(text).findings if finding.severity == "error"]
     assert "`loader` is made in 2 places (line 8, 10)" in error.message and "not told" in error.message
+
+
+def test_the_last_batch_of_an_epoch_may_have_a_name() -> None:
+    _, loop = read("""\
+        for epoch in range(3):
+            for step, batch in enumerate(loader):
+                loss = model(**batch).loss / n
+                if scaler.is_enabled():
+                    scaler.scale(loss).backward()
+                else:
+                    loss.backward()
+                is_last = (step + 1) == len(loader)
+                if (step + 1) % n == 0 or is_last:
+                    optimizer.step()
+                    optimizer.zero_grad()
+        """)
+    assert not loop.obstacles and loop.steps_at_last and loop.accumulation is not None
+
+
+@pytest.mark.parametrize(
+    ("made", "inputs"),
+    [
+        ('{k: batch[k].to(device) for k in ("input_ids", "labels")}', {"input_ids": "input_ids", "labels": "labels"}),
+        ('{k: batch[k] for k in ["input_ids", "attention_mask", "labels"]}', WHOLE),
+    ],
+)
+def test_parts_of_a_batch_are_chosen_by_their_names(made: str, inputs: dict[str, str]) -> None:
+    text = STANDARD.replace("        loss = model", f"        batch = {made}\n        loss = model")
+    assert said(*read(text))["inputs"] == inputs
+
+
+def test_parts_of_a_batch_that_are_chosen_otherwise_are_the_users_own() -> None:
+    made = '{k: own(batch[k]) for k in ("input_ids", "labels")}'
+    _, loop = read(STANDARD.replace("        loss = model", f"        batch = {made}\n        loss = model"))
+    assert loop.obstacles

@@ -99,5 +99,6 @@ def test_a_summary_of_torchs_layers_goes(library: str) -> None:
     found = port(text)
     assert found.status == "ported" and "summary" not in found.after
     assert any("summary only prints torch's layers" in each.message for each in found.findings)
+    assert "summary" not in port(text.replace("summary(model, (1, 512))", "print(summary(model, (1, 512)))")).after
     kept = port(text.replace("summary(model,", "said = summary(model,"))
     assert kept.status == "partial" and "said = summary(model" in kept.after

@@ -8,7 +8,7 @@ from time import process_time
 import pytest
 
 from porter.front.port_file import port_file
-from porter.front.with_modules import port_script
+from porter.front.port_script import port_script
 from porter.source.project.model_names import Launched, usual_value, usual_values
 from porter.source.project.other_models import is_known_without
 

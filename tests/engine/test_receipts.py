@@ -21,7 +21,6 @@ from porter.target.statements.remarks import unwritten
 from porter.text.layout import Arg, Call, render
 from porter.text.marks import Marks
 
-from ..rules.corpus import corpus
 from .porting import port, sft_script
 
 SCRIPT = """from datasets import load_dataset
@@ -50,18 +49,6 @@ def lines(found: Port, source: str) -> list[str]:
     places = row(found, source).places
     assert [text[place.line - 1].strip() for place in places] == [place.text for place in places]
     return [place.text for place in places]
-
-
-@pytest.mark.parametrize("case", corpus(), ids=lambda case: case[0])
-def test_every_keyword_of_the_cases_has_its_line(case: tuple[str, bytes, Path, Options]) -> None:
-    _, text, path, options = case
-    found = port_module(parse_module(text, str(path)), options)
-    after = found.after.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    for each in found.fields:
-        assert (each.fate in CARRIED) == bool(each.places), each
-        assert settling.LOST not in each.reason, each
-        for place in each.places:
-            assert after[place.line - 1].strip() == place.text, each
 
 
 def test_without_a_line_there_is_no_receipt() -> None:

@@ -12,18 +12,13 @@ import pytest
 
 from porter.engine import pipeline
 from porter.engine.packs.packs import load_packs
-from porter.engine.pipeline import port_module
 from porter.engine.script.declared_reads import Undeclared, watching
 from porter.engine.script.porting import Porting
 from porter.engine.script.training import Training
 from porter.engine.steps.order import BadSteps, arranged, ordered, steps_in
 from porter.engine.steps.step import Phase, Step, step
-from porter.errors import InputError
-from porter.port import Port
 from porter.recipe import Value
-from porter.source.parsing import parse_module
 from tests.engine.porting import PLAIN, check_becomes, port, sft_script
-from tests.rules.corpus import corpus
 
 
 def made(name: str, **things: tuple[str, ...]) -> Step:
@@ -80,53 +75,6 @@ def test_a_step_is_found_by_its_folder(package: Path) -> None:
     (package / "other.py").write_text("from .acme.broom import sweep\n")
     importlib.invalidate_caches()
     assert [each.name for each in steps_in(["idioms"])] == ["idioms.acme.broom.sweep"]
-
-
-def _port(text: bytes, path: Path, options: object) -> Port | str:
-    try:
-        return port_module(parse_module(text, str(path)), options)  # type: ignore[arg-type]
-    except InputError as error:
-        return str(error)
-
-
-def _shown(found: Port | str) -> object:
-    """A port, its findings in the order of the source, and its rows."""
-    if isinstance(found, str):
-        return found
-    return found.data, found.status, found.findings, sorted(map(repr, found.fields)), found.recipe.values, found.files
-
-
-@pytest.mark.parametrize("shuffles", [range(2), pytest.param(range(2, 10), marks=pytest.mark.long)])
-def test_steps_have_no_order_but_what_they_declare(shuffles: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ports of all cases are byte for byte the same under ten shuffles of the steps that read, write and answer."""
-    plain = {name: _shown(_port(text, path, options)) for name, text, path, options in corpus()}
-    declared = every_step()
-    for phase, count in ((Phase.READ, 20), (Phase.WRITE, 5), (Phase.ANSWER, 20)):
-        assert len([each for each in declared if each.phase is phase]) > count
-    usual = arranged(declared)
-    orders: dict[Phase, set[object]] = {phase: set() for phase in (Phase.READ, Phase.WRITE, Phase.ANSWER)}
-    for seed in shuffles:
-        shuffled = arranged(declared, random.Random(seed).choice)
-        own = {key: steps for key, steps in shuffled.items() if key[0] in orders}
-        for phase, seen in orders.items():
-            seen.add((shuffled[phase, "trainer"], shuffled[phase, "file"]))
-        monkeypatch.setattr(pipeline, "by_phase", lambda *_, own=usual | own: own)
-        for name, text, path, options in corpus():
-            assert _shown(_port(text, path, options)) == plain[name], (seed, name)
-    assert len(orders[Phase.READ]) == len(orders[Phase.ANSWER]) == len(shuffles) and len(orders[Phase.WRITE]) > 1
-
-
-def test_readers_ask_and_set_what_they_declare(monkeypatch: pytest.MonkeyPatch) -> None:
-    declared = every_step()
-    usual = arranged(declared)
-    readers = usual[Phase.READ, "trainer"]
-    assert len(readers) > 20
-    monkeypatch.setenv("TPU_PORT_TRACEBACK", "1")
-    with watching(declared) as watch:
-        own = usual | {(Phase.READ, "trainer"): tuple(watch.watched(each) for each in readers)}
-        monkeypatch.setattr(pipeline, "by_phase", lambda *_: own)
-        for name, text, path, options in corpus():
-            assert _port(text, path, options), name
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from porter import runtime as rt
+from porter.validate.preloading.client import MODULES
+from porter.validate.preloading.server import preload
 
 STEPS = 2
 WORDS = "the capital of France is Paris and the sea is deep".split()
@@ -23,6 +25,7 @@ LORA = {"r": 4, "target_modules": ["q_proj", "v_proj", "up_proj"], "lora_dropout
 
 def main() -> None:
     model, out, jobs = sys.argv[1:]
+    preload([*MODULES["port"]])  # as validate does: with torch, which transformers imports, it takes twice as long
     import jax
 
     if os.environ.get("JAX_NUM_PROCESSES") == "1":  # gloo needs to be told, which a port of one process has no use for

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-from porter.source.project.folders import files_in, project_folders
+from porter.source.project import folders
+from porter.source.project.folders import files_in, listed, project_folders
 from porter.source.project.modules import project_file
 
 
@@ -79,9 +81,8 @@ def test_a_folder_of_thousands_of_files_is_listed_once(tmp_path: Path, monkeypat
     )
     for name in (*names, *(f"{number}.png" for number in range(2_000))):
         (tmp_path / name).touch()
-    listed: list[Path] = []
-    listdir = os.listdir
-    monkeypatch.setattr(os, "listdir", lambda folder: [listed.append(folder), *listdir(folder)][1:])
+    asked: list[str] = []
+    monkeypatch.setattr(folders, "listed", lambda folder: (asked.append(folder), listed(folder))[1])
     patterns = (
         "setup.py",
         "nothing.toml",
@@ -95,4 +96,22 @@ def test_a_folder_of_thousands_of_files_is_listed_once(tmp_path: Path, monkeypat
     shell = ["scripts/a.sh", "scripts/b.sh"]
     environments = ["environment.yml", "envs.yml"]
     assert found == [["setup.py"], [], environments[:1], environments, shell, [*shell, "scripts/deep/c.sh"], []]
-    assert listed == [tmp_path, tmp_path / "scripts", tmp_path / "no"]
+    assert asked == [str(tmp_path / name) for name in ("", "scripts", "no")]
+
+
+def test_a_folder_that_stays_as_it_is_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has changed just now is listed again: another change might have the same time."""
+    lay(tmp_path, "a.py", "below/b.py")
+    (tmp_path / "link").symlink_to(tmp_path / "below")
+    count, scandir = [0], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: (count.append(0), scandir(folder))[1])
+    for changed, times in ((time.time(), 2), (time.time() - 60, 1)):
+        os.utime(tmp_path, (changed, changed))
+        count.clear()
+        for _ in range(2):
+            names, below = listed(str(tmp_path))
+            assert (sorted(names), [*below]) == (["a.py", "below", "link"], ["below"])
+        assert len(count) == times
+    lay(tmp_path, "c.py")
+    assert "c.py" in listed(str(tmp_path))[0]
+    assert listed(str(tmp_path / "a.py")) == listed(str(tmp_path / "nothing")) == ((), ())

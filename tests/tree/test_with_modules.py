@@ -14,7 +14,7 @@ from porter.cli.port import command
 from porter.errors import InputError
 from porter.front.output import write_port
 from porter.front.port_file import port_file
-from porter.front.with_modules import port_script
+from porter.front.port_script import port_script
 from porter.port import Port
 from porter.recipe import Receipt
 
@@ -340,3 +340,22 @@ def test_what_a_script_takes_of_a_module_stays_imported_there(tmp_path: Path) ->
     assert "import torch" not in module.after
     asked = ported(tmp_path, "from models import *\n\nprint(torch.__config__.show())", "load_model", models=STARRED)
     assert "\nimport torch\n" in asked.modules[0].after
+
+
+def test_a_change_that_cant_be_written_beside_is_said(tmp_path: Path) -> None:
+    """The script alone was called ported, while its module still decided by a GPU that isn't there."""
+    settings = (
+        "import os\nimport torch\n\nROOT = os.path.dirname(__file__)\n\n\n"
+        "def steps():\n    return 500 if torch.cuda.is_available() else 5\n"
+    )
+    script = SCRIPT.replace("{imports}", "from transformers import AutoModelForCausalLM, AutoTokenizer\n{imports}")
+    script = script.replace("model, tokenizer = {load}", "tokenizer = AutoTokenizer.from_pretrained")
+    script = script.replace("model=model", 'model="Qwen/Qwen3-0.6B"').replace("1e-4", "1e-4, max_steps=steps()")
+    (tmp_path / "LICENSE").write_text("free\n")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "settings.py").write_text(settings)
+    (tmp_path / "train.py").write_text(script.replace("{imports}", "from src.settings import steps"))
+    port = port_script(tmp_path / "train.py")
+    assert (port.status, port.modules) == ("partial", ())
+    (said,) = [each for each in port.findings if each.severity == "error"]
+    assert said.message.startswith("src/settings.py would change with this file (") and "DIR -o OUT" in said.fix

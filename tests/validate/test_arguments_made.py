@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +12,7 @@ from porter.validate.stand_ins.command_line.arguments import recorded_arguments
 from porter.validate.stand_ins.command_line.command_lines import commands_for, configs_of, packages_in, project_of
 from porter.validate.stand_ins.command_line.made_up_values import text_value, word_for
 from porter.validate.stand_ins.command_line.script_needs import insisted_on, read_unasked, words_by_number
+from tests.validate import forked
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = """
@@ -50,13 +48,7 @@ def run(folder: Path, text: str, *words: str) -> Ran:
     script.write_text(text)
     work.mkdir(exist_ok=True)
     (folder / "requirements.txt").touch()  # what makes it a project's folder
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, str(script), str(work), *words],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        cwd=folder,
-    )
+    done = forked.run(RUN, script, work, *words, cwd=folder)
     out, _, notes = done.stdout.partition("NOTES ")
     assert notes, done.stderr
     return Ran(out.strip(), json.loads(notes), recorded_arguments(work), done.returncode)

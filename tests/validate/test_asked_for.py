@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +11,7 @@ from transformers import TrainingArguments
 
 from porter.validate.torch_side.asked_for import ASKED, asked_for, named_folder, stops_early
 from porter.validate.torch_side.observer_torch import Observer
+from tests.validate import forked
 
 TEXT = """
 import sys
@@ -40,7 +39,7 @@ print(again.report_to, asked_in_the_end(again)["best"], again.load_best_model_at
 
 
 def test_arguments_made_of_others_still_ask_for_checkpoints(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", TEXT, str(tmp_path)], capture_output=True, text=True)
+    done = forked.run(TEXT, tmp_path, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
     first, assigned, off = done.stdout.splitlines()

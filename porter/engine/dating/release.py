@@ -277,7 +277,7 @@ def date(porting: Training, library: str) -> Date | None:
     for place, (where, pins) in enumerate(places):
         fitting = [release for release in releases if all(fits(release, *pin) for pin in pins)]
         if len(fitting) > 1:
-            fitting = [release for release in fitting if _runs_beside(porting, library, release)] or fitting
+            fitting = _beside_accelerate(porting, library, fitting) or fitting
         if not any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in pins):
             continue  # a lower bound alone
         if not fitting:
@@ -327,12 +327,16 @@ def _of_trls_day(transformers: Date | None, trl: Date | None, days: Mapping[str,
     return replace(transformers, version=version, why=f"{transformers.why}, of the day of TRL {trl.version}")
 
 
-def _runs_beside(porting: Training, library: str, release: str) -> bool:
-    """Whether a release's metadata takes an accelerate that the project's pins allow: its Trainer ends without one."""
+def _beside_accelerate(porting: Training, library: str, releases: list[str]) -> list[str]:
+    """Those whose metadata takes an accelerate that the project's pins allow: their Trainer ends without one."""
     pins = next((pins for _, pins in pins_for(porting, "accelerate")), [])
     allowed = [one for one in history().releases("accelerate") if all(fits(one, *pin) for pin in pins)]
     if not pins or not allowed:
-        return True
+        return releases
+    return [release for release in releases if _takes_one_of(allowed, library, release)]
+
+
+def _takes_one_of(allowed: Sequence[str], library: str, release: str) -> bool:
     asked = (line.rpartition("] ")[2].partition(" ") for line in history().requires(library, release))
     bounds = [pin for name, _, said in asked if name == "accelerate" for pin in pins_of(said)]
     return any(all(fits(one, *bound) for bound in bounds) for one in allowed)

@@ -191,7 +191,8 @@ class Counts:
     def asks_for_last(self, test: cst.BaseExpression) -> bool:
         """Whether a condition is true at the last batch of an epoch, too: `... or step + 1 == len(loader)`."""
         test = self.meant(test)
-        return isinstance(test, cst.BooleanOperation) and (self._is_last(test.left) or self._is_last(test.right))
+        sides = (test.left, test.right) if isinstance(test, cst.BooleanOperation) else (test,)
+        return any(self._is_last(side) for side in sides)
 
     def _is_last(self, test: cst.BaseExpression) -> bool:
         """`step + 1 == len(loader)`: the last batch of an epoch."""

@@ -15,6 +15,8 @@ MODEL_INPUTS = ("input_ids", "attention_mask", "labels", "position_ids", "use_ca
 # Functions that put a batch on a device: accelerate's send_to_device, and those that others write.
 TO_DEVICE = re.compile(r"(?:^|[._])to_(?:the_)?(?:device|gpu|cuda)$")
 
+MOVES = ("to", "cuda", "long")  # methods of a tensor behind which it is the same
+
 UNKNOWN = "?"  # a part of the batch of which it is said already that it can't be told which
 
 
@@ -59,7 +61,7 @@ class ForwardPass:
         """Whether `name = value` holds the outputs, the loss or a part of the batch, which is remembered."""
         found = self._result(value)
         part = self.part(value) if found is None else None
-        keys = self._dict(value) if isinstance(value, cst.Dict) else None
+        keys = self._dict(value) if isinstance(value, cst.Dict) else self._chosen(value)
         if found is not None:
             (self.outputs if found == "outputs" else self.losses).add(name)
         elif part is not None:
@@ -96,6 +98,23 @@ class ForwardPass:
             assert part is not None
             found[str(element.key.evaluated_value)] = part
         return found or None
+
+    def _chosen(self, value: cst.BaseExpression) -> dict[str, str] | None:
+        """`{k: batch[k].to(device) for k in ("input_ids", "labels")}`: keyword → key of the batch."""
+        names = value.for_in.iter if isinstance(value, cst.DictComp) else None
+        if not isinstance(value, cst.DictComp) or not isinstance(names, cst.Tuple | cst.List) or value.for_in.ifs:
+            return None
+        key, node = self.module.code(value.for_in.target), value.value
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in MOVES:
+            node = node.func.value
+        named = self.module.code(value.key) == key and value.for_in.inner_for_in is None
+        if not named or not isinstance(node, cst.Subscript) or self.part(node.value) != "*":
+            return None
+        texts = [each.value for each in names.elements]
+        if self.module.code(node).rpartition("[")[2] != f"{key}]" or not texts:
+            return None
+        keys = [str(text.evaluated_value) for text in texts if isinstance(text, cst.SimpleString)]
+        return {name: name for name in keys} if len(keys) == len(texts) else None
 
     def _result(self, value: cst.BaseExpression) -> str | None:
         """`outputs` for the model's result, `loss` for the loss in it."""
@@ -183,7 +202,7 @@ class ForwardPass:
     def part(self, value: cst.BaseExpression) -> str | None:
         """Which part of the batch an expression is: `*` for all of it, moved to a device or not."""
         if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-            if value.func.attr.value in ("to", "cuda", "long", "clone") or self._is_squeezed(value):
+            if value.func.attr.value in (*MOVES, "clone") or self._is_squeezed(value):
                 return self.part(value.func.value)
         if isinstance(value, cst.Call) and TO_DEVICE.search(self.module.code(value.func)) and value.args:
             return self.part(value.args[0].value)

@@ -297,9 +297,10 @@ class StepReader:
             self.forward.outputs.add(name)
             self.forward.losses.add(name)
             raise
-        if isinstance(value, cst.Comparison | cst.BooleanOperation) and any(is_modulo(node) for node in walk(value)):
-            self.counts.flags[name] = value
-            return True
+        if isinstance(value, cst.Comparison | cst.BooleanOperation):
+            if any(is_modulo(node) for node in walk(value)) or self.counts.asks_for_last(value):
+                self.counts.flags[name] = value
+                return True
         if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide):
             if not self.backward and self.forward.is_loss(value.left):
                 self.forward.losses.add(name)

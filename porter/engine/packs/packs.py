@@ -83,6 +83,11 @@ class TableRule:
         """The class whose keywords the call takes as well, as it hands on what it doesn't know itself."""
         return str(self.head.get("hands_on", ""))
 
+    @property
+    def hands_on_with(self) -> frozenset[str]:
+        """The keywords without one of which it hands on nothing; none where it always does."""
+        return frozenset(self.head.get("hands_on_with", ()))
+
     @cached_property
     def table(self) -> FieldTable:
         """The rows. InputError when the file is no field table."""

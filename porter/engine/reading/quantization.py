@@ -22,6 +22,7 @@ from ..script.training import Training
 PLACE = "model.quantization"
 OF_STORED = "Load the model that was quantised, in bfloat16 or with a BitsAndBytesConfig."
 FLAGS = ("load_in_4bit", "load_in_8bit")
+FORMAT = ("bnb_4bit_quant_type", "llm_int8_skip_modules")  # which from_pretrained hands on where it gets a flag
 CONFIGS = "Config"  # GPTQConfig, AwqConfig, HqqConfig, ...
 TYPES = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
 
@@ -33,7 +34,7 @@ def read_quantization(porting: Training, site: Site | None, versions: Mapping[st
     if given is not None and not given.value.is_literal(None):
         _read_config(porting, given, versions)
     elif site is not None and not is_mirror:
-        _read_keywords(porting, {name: site.argument(name) for name in FLAGS})
+        _read_keywords(porting, {name: site.argument(name) for name in (*FLAGS, *FORMAT)})
     if is_mirror:  # how its weights are held goes over what the call asks for
         porting.fill({PLACE: Value("literal", "'nf4'", porting.recipe.values["model.id"].origin)})
     value = porting.value(PLACE)
@@ -102,19 +103,22 @@ def _read_config(porting: Training, given: Argument, versions: Mapping[str, str]
 
 
 def _read_keywords(porting: Training, given: Mapping[str, Argument | None]) -> None:
-    """`load_in_4bit=True`, as from_pretrained took it before transformers 5: a config with bitsandbytes' defaults."""
+    """`load_in_4bit=True`, as from_pretrained took it before transformers 5: a config of it and what else is given."""
     there = {name: argument for name, argument in given.items() if argument is not None}
-    if any(not argument.value.known for argument in there.values()):
+    if not there.keys() & set(FLAGS):
+        return
+    known = {name: argument.value for name, argument in there.items()}
+    name = _format(known)
+    if name is None and _switched_off(known):
+        return
+    if name is None:
         text = ", ".join(f"{name}={argument.text}" for name, argument in there.items())
         origin = next(iter(there.values())).value.origin
         porting.fill({PLACE: Value("expression", f"BitsAndBytesConfig({text})", origin)})
         return
-    name = _format({name: argument.value for name, argument in there.items()})
-    if name is None:
-        return
     first = next(argument for argument in there.values() if argument.value.is_literal(True))
     porting.fill({PLACE: Value("literal", repr(name), first.value.origin)})
-    if name == "fp4":
+    if name == "fp4" and FORMAT[0] not in there:
         message = "load_in_4bit=True alone is bitsandbytes' default format, fp4, and so it is here."
         fix = 'nf4 is closer to the weights: quantization="nf4", on both sides.'
         porting.find("TP601", "info", message, fix, first.line, first.column)

@@ -206,7 +206,7 @@ def fill_site(porting: Training, site: Site, rule: TableRule, versions: Mapping[
     for argument in site.arguments:
         source = f"{short}.{argument.name}"
         row = now.get(argument.name) or rule.table.row(argument.name)
-        if row is None and (further := tables_of(porting).get(rule.hands_on)) is not None:
+        if row is None and (further := _handed_on(porting, site, rule)) is not None:
             row = further.table.row(argument.name)
         if row is None and site.role == "quantization" and not argument.name.startswith("argument "):
             reason = "transformers ignores what it doesn't know here"
@@ -259,6 +259,14 @@ def fill_site(porting: Training, site: Site, rule: TableRule, versions: Mapping[
         porting.fate(Field(f"{short}.**", text, "manual", "", reason, rule.id, line, column))
         message = f"{short}(..., {text}): the keywords in it are not known at port time."
         porting.find(rule.id, "error", message, "Write them at the call.", line, column)
+
+
+def _handed_on(porting: Training, site: Site, rule: TableRule) -> TableRule | None:
+    """The table of the class that a call hands on what it doesn't know to, where it does."""
+    asked = [site.argument(name) for name in rule.hands_on_with]
+    if asked and all(argument is None or argument.value.is_literal(False, None) for argument in asked):
+        return None
+    return tables_of(porting).get(rule.hands_on)
 
 
 def _otherwise(porting: Training, row: Row) -> tuple[Fate, str] | None:

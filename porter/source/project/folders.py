@@ -5,12 +5,14 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Iterator
-from functools import cache
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 
 from ...files import is_file
 
+SETTLED = 3_000_000_000  # nanoseconds: no file system tells the time of a change worse than to two seconds
 MOST = 5  # folders, the script's own and the root's among them
 OF_A_ROOT = (".gitignore", ".gitattributes", ".github", "LICENSE", "LICENSE.md", "LICENSE.txt")
 OF_A_PACKAGE = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -46,7 +48,8 @@ def files_in(folder: Path, patterns: tuple[str, ...]) -> Iterator[list[Path]]:
     for pattern in patterns:
         below, _, last = pattern.rpartition("/")
         if "*" in below:
-            yield [path for path in sorted(folder.glob(pattern)) if is_file(path)]
+            there = os.path.isdir(folder / below.partition("*")[0])
+            yield [path for path in sorted(folder.glob(pattern)) if is_file(path)] if there else []
             continue
         if below not in names:
             names[below] = _matching(folder / below, _any_of(patterns, below))
@@ -54,10 +57,32 @@ def files_in(folder: Path, patterns: tuple[str, ...]) -> Iterator[list[Path]]:
 
 
 def _matching(folder: Path, wanted: re.Pattern[str]) -> list[str]:
+    return sorted(filter(wanted.match, listed(str(folder))[0]))
+
+
+def listed(folder: str) -> tuple[Sequence[str], Sequence[str]]:
+    """The names of all that lies in a folder, and of the folders among them that are no links; none where it can't be
+    listed.
+
+    A folder that has been as it is for some seconds is not listed again: ports of many scripts look through the same.
+    """
     try:
-        return sorted(filter(wanted.match, os.listdir(folder)))
+        changed = os.stat(folder).st_mtime_ns
+        settled = changed < time.time_ns() - SETTLED
+        return _listed_at(folder, changed) if settled else _listed(folder)
     except OSError:
-        return []
+        return (), ()
+
+
+def _listed(folder: str) -> tuple[Sequence[str], Sequence[str]]:
+    with os.scandir(folder) as entries:
+        found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
+    return tuple(name for name, _ in found), tuple(name for name, is_folder in found if is_folder)
+
+
+@lru_cache(maxsize=1024)
+def _listed_at(folder: str, changed: int) -> tuple[Sequence[str], Sequence[str]]:
+    return _listed(folder)
 
 
 @cache

@@ -9,13 +9,13 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import translate
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 
 from ...errors import InputError
 from ...files import is_file, plain_text
-from .folders import OF_A_ROOT, project_folders
+from .folders import OF_A_ROOT, listed, project_folders
 
 MOST_FOLDERS = 400  # that are looked through
 DEEPEST = 4  # folders below one another
@@ -102,8 +102,7 @@ def _is_projects(folder: Path) -> bool:
 
 
 def _below(tops: Iterable[Path], patterns: Collection[str]) -> Iterator[Path]:
-    """Files below the script's folder and those of its project, the nearest first; each folder is listed once."""
-    listed = cache(_listed)
+    """Files below the script's folder and those of its project, the nearest first."""
     for top in tops:
         level, looked = [str(top)], 0
         for _ in range(DEEPEST):
@@ -116,22 +115,12 @@ def _below(tops: Iterable[Path], patterns: Collection[str]) -> Iterator[Path]:
 
 
 def _in(folder: Path, patterns: Collection[str]) -> Iterator[Path]:
-    return _wanted(str(folder), _listed(str(folder))[0], patterns)
+    return _wanted(str(folder), listed(str(folder))[0], patterns)
 
 
 def _folders_in(folder: Path) -> list[Path]:
     """The folders in a folder, of checkpoints the last first; no links."""
-    return [folder / name for name in _kept(_listed(str(folder))[1])]
-
-
-def _listed(folder: str) -> tuple[list[str], list[str]]:
-    """The names of all that lies in a folder, and of the folders among them that are no links."""
-    try:
-        with os.scandir(folder) as entries:
-            found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
-    except OSError:
-        return [], []
-    return [name for name, _ in found], [name for name, is_folder in found if is_folder]
+    return [folder / name for name in _kept(listed(str(folder))[1])]
 
 
 def _wanted(folder: str, names: Iterable[str], patterns: Collection[str]) -> Iterator[Path]:

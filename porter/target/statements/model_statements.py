@@ -19,6 +19,7 @@ from .common_statements import Writing, assign
 from .remarks import argument_of, handed, marked, remarked, said_by
 
 # The keywords of a BitsAndBytesConfig that say the format's name.
+OF_FORMATS = ("bnb_4bit_", "llm_int8_")
 FORMAT = ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type")
 
 
@@ -174,7 +175,9 @@ def _quantization(porting: Porting) -> list[Arg]:
     arg = said_by(porting, [argument_of(porting, "model.quantization"), *own], arg)
     configs = [site] if site is not None else porting.of_role("quantization") if not value.known else []
     asked = [argument for config in configs for argument in config.arguments]
-    places = ("model.load_in_4bit", "model.load_in_8bit", "model.quantization_config")
+    if porting.model is not None:  # handed on by from_pretrained itself
+        asked += [argument for argument in porting.model.arguments if argument.name.startswith(OF_FORMATS)]
+    places = ("model.load_in_4bit", "model.load_in_8bit", "model.bnb_4bit_quant_type", "model.quantization_config")
     return [marked(arg, mark_of(porting, asked) + mark(porting, "model.quantization", *places))]
 
 
@@ -231,11 +234,12 @@ def _held(site: Site) -> list[Arg]:
     config = site.argument("quantization_config")
     if config is not None and not config.value.is_literal(None):
         return [Arg(config.text, "quantization")]
-    given = {name: site.argument(name) for name in ("load_in_4bit", "load_in_8bit")}
-    there = [
-        f'"{name}": {each.text}' for name, each in given.items() if each and not each.value.is_literal(False, None)
-    ]
-    return [Arg(f"{{{', '.join(there)}}}", "quantization")] if there else []
+    given = {name: site.argument(name) for name in FORMAT}
+    there = {name: each.text for name, each in given.items() if each and not each.value.is_literal(False, None)}
+    if not there.keys() & {"load_in_4bit", "load_in_8bit"}:
+        return []
+    entries = ", ".join(f'"{name}": {text}' for name, text in there.items())
+    return [Arg(f"{{{entries}}}", "quantization")]
 
 
 def loading(porting: Porting, site: Site) -> Call:

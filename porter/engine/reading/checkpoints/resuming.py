@@ -171,12 +171,15 @@ def resume_code(porting: Training, value: cst.BaseExpression) -> str:
             _say_later(porting, value)
         return decided.code
     looked_for = finds_last(porting, value)
+    if looked_for == "elsewhere" and isinstance(value, cst.IfExp) and (asked := _asks_on_condition(porting, value)):
+        _say_last(porting, value)
+        return asked
     if looked_for == "last":
         _say_last(porting, value)
         return f"{porting.rt('get_last_checkpoint')}({porting.output_dir()})"
     found = module.meaning(value)
     chosen = _chosen_behind(porting, value)
-    if looked_for and chosen is not None and porting.resume_test is not None:
+    if looked_for and (chosen is not None or _asks_in_front(porting, value)) and porting.resume_test is not None:
         _say_last(porting, value)
     elif looked_for:
         _say_names(porting, value)
@@ -262,6 +265,39 @@ def _chosen(porting: Training, bindings: list[Binding]) -> str | None:
         return None
 
 
+def _asks_in_front(porting: Training, value: cst.BaseExpression) -> bool:
+    """Whether a variable is `find_last(OUTPUT)` in front of the trainer where the script wants to resume, else None: it
+    may ask for Orbax's there."""
+    module = porting.module
+    found = module.meaning(value)
+    made = [item.value if item.kind == "assign" else None for item in found[1]] if found is not None else []
+    made = [each.body if isinstance(each, cst.IfExp) and _is_none(each.orelse) else each for each in made]
+    calls = [each for each in made if each is not None and not _is_none(each)]
+    if None in made or len(calls) != 1 or not isinstance(calls[0], cst.Call) or finds_last(porting, calls[0]) != "last":
+        return False
+    folder = porting.output_dir()
+    known = all(module.scope(calls[0]).lookup(name) is not None for name in names_in(folder))
+    if known:
+        porting.resume_test = calls[0], f"{porting.rt('get_last_checkpoint')}({folder})"
+    return known
+
+
+def _asks_on_condition(porting: Training, value: cst.IfExp) -> str:
+    """`train(resume_from_checkpoint=find_last(OUTPUT) if args.resume else None)` as it stands at the trainer; empty for
+    another folder, or where something isn't known there."""
+    if not _is_none(value.orelse) or not isinstance(value.body, cst.Call) or finds_last(porting, value.body) != "last":
+        return ""
+    test, folder = porting.module.code(value.test), porting.output_dir()
+    if not all(_is_there(porting, code, value) for code in (test, folder)):
+        return ""
+    last = f"{porting.rt('get_last_checkpoint')}({folder})"
+    return f"({choice(test, last, 'None')})"
+
+
+def _is_none(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
 class _NotOneExpression(Exception):
     """A loop, a `try`, or a condition that isn't known at the trainer decides."""
 
@@ -302,7 +338,11 @@ def _either(porting: Training, branch: cst.If, makers: dict[cst.CSTNode, cst.Bas
 
 
 def _known_at_trainer(porting: Training, node: cst.BaseExpression) -> str:
-    """An expression as it can stand at the trainer; the script's own `find_last(OUTPUT)` asks for Orbax's."""
+    """An expression as it can stand at the trainer; the script's own `find_last(OUTPUT)` asks for Orbax's, also in
+    `find_last(OUTPUT) if args.resume else None`."""
+    if isinstance(node, cst.IfExp):
+        test, one, other = (_known_at_trainer(porting, part) for part in (node.test, node.body, node.orelse))
+        return f"({choice(test, one, other)})"
     if isinstance(node, cst.Call) and finds_last(porting, node) == "last":
         folder = next((folder for folder in folders_of(porting) if _is_there(porting, folder, node)), None)
         if folder is not None:

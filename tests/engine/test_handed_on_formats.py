@@ -1,0 +1,51 @@
+"""Keywords of BitsAndBytesConfig at from_pretrained, which makes one of them beside a flag, before transformers 5."""
+
+from __future__ import annotations
+
+import pytest
+
+from porter.port import Port
+
+from .porting import port, sft_script
+
+IMPORTS = "import torch\nfrom peft import LoraConfig"
+
+
+def loaded(keywords: str) -> Port:
+    text = sft_script(imports=IMPORTS, load=f", {keywords}", trainer=", peft_config=LoraConfig()")
+    return port(text, source_trl="0.12.0")
+
+
+@pytest.mark.parametrize(
+    ("keywords", "written"),
+    [
+        ('load_in_4bit=True, bnb_4bit_quant_type="nf4"', 'quantization="nf4"'),
+        (
+            'load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, '
+            "bnb_4bit_compute_dtype=torch.float16",
+            'quantization="nf4"',
+        ),
+        ("load_in_8bit=True, llm_int8_threshold=6.0", 'quantization="int8"'),
+        (
+            'load_in_8bit=True, llm_int8_skip_modules=["q_proj"]',
+            'quantization=BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=["q_proj"])',
+        ),
+        (
+            "load_in_4bit=four, bnb_4bit_quant_type=form",
+            "quantization=BitsAndBytesConfig(load_in_4bit=four, bnb_4bit_quant_type=form)",
+        ),
+    ],
+)
+def test_they_make_its_format(keywords: str, written: str) -> None:
+    found = loaded(keywords)
+    assert found.status == "ported" and written in found.after
+    assert "manual" not in {row.fate for row in found.fields}
+    fp4 = [each for each in found.findings if "fp4" in each.message]
+    assert not fp4
+
+
+@pytest.mark.parametrize("flag", ["", "load_in_4bit=False, "])
+def test_without_a_flag_the_models_class_gets_them_and_raises(flag: str) -> None:
+    found = loaded(f'{flag}bnb_4bit_quant_type="nf4"')
+    assert found.status == "partial"
+    assert any("bnb_4bit_quant_type is not a keyword" in each.message for each in found.findings)
