@@ -24,7 +24,7 @@ from ..source.project.folders import project_folders
 from ..source.project.modules import find_project_file
 from .with_modules import tree_around, with_modules
 
-MOST_FILES, MOST_CALLERS = 300, 3
+MOST_FILES, MOST_CALLERS = 300, 2
 LARGEST = 200_000  # characters of a script that may call it
 RULE = "TP001"
 

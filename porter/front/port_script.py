@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from time import monotonic
 
+from ..errors import InputError
 from ..port import Options, Port
 from ..safety.limits import within_budget
 from ..source.parsing import read_module
 from .callers import port_by_caller
 from .with_modules import port_with_modules
 
+LEAST = 1.0  # seconds in which a caller may be read
+
 
 def port_script(path: Path, options: Options | None = None) -> Port:
     """Port one file, with what it imports of its project unless that is worse; a module that only defines functions, as
     its caller has it, where more is left to do without. InputError as `port_file`."""
-    given = options or Options()
-    return within_budget(lambda: _port(path, given), path, given.budget)
-
-
-def _port(path: Path, options: Options) -> Port:
-    port = port_with_modules(path, options)
-    if port.status != "partial" or port.notebook is not None or not _only_defines(path):
+    given, start = options or Options(), monotonic()
+    port = within_budget(lambda: port_with_modules(path, given), path, given.budget)
+    left = given.budget - (monotonic() - start)
+    if port.status != "partial" or port.notebook is not None or left < LEAST:
         return port
-    return port_by_caller(path, options) or port
+    try:
+        found = within_budget(lambda: port_by_caller(path, given) if _only_defines(path) else None, path, left)
+    except InputError:  # its callers take more than the time that is left
+        return port
+    return found or port
 
 
 def _only_defines(path: Path) -> bool:

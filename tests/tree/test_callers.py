@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
+import porter.front.port_script
 from porter.front.port_script import port_script
+from porter.front.with_modules import port_with_modules
+from porter.port import Options
 
 TRAINER = """\
 from peft import LoraConfig
@@ -85,3 +89,17 @@ def test_without_a_caller_that_is_ported_a_person_is_asked(tmp_path: Path, files
     port = port_script(project(tmp_path, **files))
     assert port.status == "partial"
     assert any("where this model comes from" in each.message for each in port.findings)
+
+
+def test_a_caller_that_takes_too_long_costs_no_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(*_: object) -> None:
+        while True:
+            sleep(0.01)
+
+    path = project(tmp_path, main=MAIN)
+    alone = port_with_modules(path, Options())
+    monkeypatch.setattr(porter.front.port_script, "port_by_caller", slow)
+    start = monotonic()
+    monkeypatch.setattr(porter.front.port_script, "port_with_modules", lambda *_: alone)
+    assert port_script(path, Options(budget=2.0)) == alone
+    assert monotonic() - start < 30
