@@ -127,14 +127,16 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
 
 def _release_arguments(porting: Porting) -> list[Arg]:
     """`transformers="4.40.2"` where that release's Trainer made other steps than today's, or took another mean."""
-    return [*mean_arguments(porting), *_as_release(porting)]
+    means = mean_arguments(porting)
+    return [*means, *_as_release(porting, always=bool(means))]
 
 
-def _as_release(porting: Porting) -> list[Arg]:
+def _as_release(porting: Porting, *, always: bool) -> list[Arg]:
     version = plain_version(porting.versions.get("transformers", ""))
     kernel = porting.code.get("attention", "")
     attention = [Arg(quoted(kernel), "attention", "# decides what padding on the left sees")] if kernel else []
-    if porting.loop is not None or not version or releases.release(None).sums_like(version):
+    same = releases.release(None).sums_like(version) if version and not always else not version
+    if porting.loop is not None or same:
         return attention
     known = releases.release(None, version, porting.counted_by)
     if porting.recipe.family and not known.counts_tokens_of(porting.recipe.family):

@@ -29,6 +29,7 @@ from porter.packs.training import (
 from porter.packs.writing import quoted
 
 from ._release import is_patched, unsloth_version
+from ._same_length import is_same_length
 from .lost_keywords import LOSES, is_followed, loses_keywords, loses_length, trls_length
 
 ID = "TP703"
@@ -37,6 +38,7 @@ UNSLOTH = "Unsloth"  # the file that such a default's origin names
 OF_MODEL = "the model's max_seq_length, as in Unsloth"
 RAISED = "Unsloth raises it to num_generations"
 LENGTH = "data.max_length"
+LOADED = ("FastLanguageModel", "FastModel")  # classes that are told the model's length
 EVALUATED = "batch.eval_per_device"
 PATCHES_SINCE = (2025, 2, 5)  # Unsloth's first release that writes the classes anew
 ROLLS_OUT = ("grpo", "rloo")  # whose prompts come in the order of `seed`
@@ -85,6 +87,25 @@ def fill_patched_defaults(porting: Training) -> None:
     elif not porting.arguments_object and not is_given(trainer.argument("args")):
         if (base := config_table(porting)) is not None:
             _fill_defaults(porting, base.table, plain_versions(porting))
+    elif porting.arguments_object:
+        _say_order(porting)
+
+
+def _say_order(porting: Training) -> None:
+    """A line of the report where a config that is made when the script runs has Unsloth's `data_seed`."""
+    made = porting.config
+    name = made.qualified.rsplit(".", 1)[-1] if made is not None else ""
+    if made is None or name not in CONFIGS_OF_TRL or not is_patched(porting, made):
+        return
+    transformers = plain_versions(porting).get("transformers", "5")
+    found = unsloth_defaults(name, unsloth_version(porting), transformers)
+    _settle_order(porting, found, transformers)
+    if "data_seed" in found:
+        message = (
+            f"Unsloth {unsloth_version(porting)} gives {name} the data_seed={found['data_seed']}, which orders the"
+        )
+        message += " rows, whatever the seed."
+        porting.find(ID, "info", message, "Give it another data_seed, on the GPU too.", made.line, made.column)
 
 
 def _fill_defaults(porting: Training, table: FieldTable, versions: Mapping[str, str]) -> None:
@@ -94,13 +115,15 @@ def _fill_defaults(porting: Training, table: FieldTable, versions: Mapping[str, 
         return
     transformers = versions.get("transformers", "5")
     assert patched is not None
-    message = f"Read as Unsloth {unsloth_version(porting)}, which has other defaults for {name} than TRL."
-    fix = "Pin its release (pip install unsloth==VERSION) if it was another."
-    porting.find(ID, "info", message, fix, patched.line, patched.column)
     given = {row.name for row in table.rows(versions).values() if row.place and porting.given(row.place)}
     found = unsloth_defaults(name, unsloth_version(porting), transformers)
     _settle_warmup(porting, found, given)
     _settle_order(porting, found, transformers)
+    message = f"Read as Unsloth {unsloth_version(porting)}, which has other defaults for {name} than TRL."
+    if "data_seed" in found:
+        message += f" Its data_seed={found['data_seed']} orders the rows, whatever the seed."
+    fix = "Pin its release (pip install unsloth==VERSION) if it was another."
+    porting.find(ID, "info", message, fix, patched.line, patched.column)
     rows = {row.name: row for row in table.rows().values()}
     values = {}
     for field, default in found.items():
@@ -126,9 +149,12 @@ def _settle_order(porting: Training, found: dict[str, str], transformers: str) -
     """Rows come in the order of Unsloth's `data_seed`, whatever the source's `seed`, where the release reads one."""
     own, seed = porting.value("run.seed"), found["data_seed"]
     same = (own.code if own is not None and porting.given("run.seed") else found["seed"]) == seed
+    same = same and not porting.arguments_object  # which may be given another seed when it is made
     assert porting.trainer is not None
     reads = version_key(transformers) >= READS_DATA_SEED and table_of(porting, porting.trainer).kind not in ROLLS_OUT
-    if seed == "None" or same or not reads or porting.given("run.data_seed"):
+    made = porting.config if porting.arguments_object else None
+    given = made.argument("data_seed") is not None if made is not None else porting.given("run.data_seed")
+    if seed == "None" or same or not reads or given:
         found.pop("data_seed")
         return
     reason = f"The rows come in the order of data_seed={seed}, as in the GPU run: Unsloth sets it in the config."
@@ -224,6 +250,12 @@ def _cut_at_the_models(porting: Training) -> None:
     if given is not None and not _is_longer(given.value, of_model):
         return
     if not of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
+        told = given or (porting.config.argument("max_length") if porting.config is not None else None)
+        if told is not None and is_same_length(porting, told):
+            reason = "the config's own length is the same expression"
+            for name in LOADED:
+                porting.change_fate(f"{name}.max_seq_length", fate="dropped", target="", reason=reason)
+            return
         message = "Unsloth cuts rows at the model's max_seq_length, which can't be read at the trainer."
         message += " The port cuts them at the trainer's." if given is not None else ""
         severity: Severity = "warning" if given is not None else "error"
@@ -245,8 +277,8 @@ def _cut_at_the_models(porting: Training) -> None:
     reason = "Unsloth cuts at the model's max_seq_length instead"
     porting.change_fate("SFTConfig.max_length", fate="dropped", target="", reason=reason)
     reason = "rows are cut at it, as Unsloth's SFTTrainer does; rotary settings come from config.json"
-    for name in ("FastLanguageModel.max_seq_length", "FastModel.max_seq_length"):
-        porting.change_fate(name, fate="exact", target="rt.SFTBatches(max_length=)", reason=reason)
+    for name in LOADED:
+        porting.change_fate(f"{name}.max_seq_length", fate="exact", target="rt.SFTBatches(max_length=)", reason=reason)
 
 
 def _is_longer(own: Value, of_model: Value) -> bool:

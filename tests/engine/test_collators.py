@@ -46,3 +46,56 @@ def test_a_collators_tokenizer_is_saved(collator: str, own: str, pin: str, more:
     ported = port(SCRIPT.format(pin=pin, collator=collator, own=own, more=more))
     beside = f", tokenizer={saved}" if saved else ""
     assert f'rt.save_model(model, "out/final"{beside})' in ported.after, ported.after
+
+
+UNLABELLED = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+def tokenize(batch):
+    tokens = tokenizer(batch["text"], truncation=True, max_length=64)
+    return tokens
+rows = load_dataset("x")
+rows = rows.map(tokenize, batched=True).shuffle(seed=1)
+collator = DataCollatorWithPadding(tokenizer)
+trainer = Trainer(model=model, args=TrainingArguments(output_dir="out"), train_dataset=rows["train"])
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ('rows["train"])', 'rows["train"], data_collator=collator)'),
+        ("rows = rows.map(tokenize, batched=True)", 'rows = rows.map(lambda row: tokenizer(row["text"]))'),
+        ('rows["train"])', "made(rows))\ndef made(rows):\n    return rows.map(tokenize)"),
+    ],
+)
+def test_rows_without_labels_end_the_source_and_the_port(old: str, new: str) -> None:
+    found = [each for each in port(UNLABELLED.replace(old, new, 1)).findings if "have no labels" in each.message]
+
+    assert [(each.severity, "mlm=False" in each.fix) for each in found] == [("error", True)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    return tokens", '    tokens["labels"] = tokens["input_ids"]\n    return tokens'),
+        ("max_length=64", 'text_target=batch["answer"]'),
+        ("    return tokens", "    return finished(tokens)"),
+        ("DataCollatorWithPadding(tokenizer)\n", "own_collator\n"),
+        ("collator =", "if tokenizer.is_fast:\n    rows = other\ncollator ="),
+        ("rows = rows.map(tokenize", "rows = rows.map(elsewhere"),
+        (
+            "trainer = Trainer(",
+            "class Own(Trainer):\n    def compute_loss(self, *x):\n        pass\ntrainer = Own(",
+        ),
+    ],
+)
+def test_rows_that_may_have_labels_are_let_be(old: str, new: str) -> None:
+    text = UNLABELLED.replace(old, new, 1).replace('rows["train"])', 'rows["train"], data_collator=collator)')
+    text = text.replace(".map(tokenize, batched=True).shuffle(seed=1)\ncoll", ".map(tokenize)\ncoll")
+
+    assert "have no labels" not in str(port(text).findings)

@@ -354,3 +354,13 @@ def test_what_a_notebook_installed_last_is_not_read_where_its_cells_cannot_run_o
         "what the notebook installed: trl==1.4.0, which goes against what its cells use: SFTConfig(max_seq_length=) "
         "(gone in 0.20): not read."
     ]
+
+
+@pytest.mark.parametrize(("command", "reads"), [("-U trl", False), ("-q trl", True), ("-U peft", True)])
+def test_a_script_that_installs_the_newest_needs_no_file_beside_it(tmp_path: Path, command: str, reads: bool) -> None:
+    (tmp_path / "requirements.txt").write_text("trl==0.24.0\n")
+    (tmp_path / "train.py").write_text(f"# pip install {command}\n{SCRIPT}")
+    found = port_file(tmp_path / "train.py")
+    assert found.recipe.versions["trl"].startswith("0.24.0 (requirements.txt" if reads else "1.16.0 (newest table)")
+    said = [each.message for each in found.findings if "not read" in each.message]
+    assert len(said) == (not reads) and all("which installs the newest trl" in message for message in said)

@@ -100,3 +100,18 @@ def test_a_class_by_its_attribute_is_one_by_type() -> None:
     assert "print(f'{model.__class__.__name__}'" in shown.after and shown.status == "ported", shown.findings
     compared = ported("model.__class__.__name__ == 'PeftModelForCausalLM'", trainer=ADAPTERS)
     assert [one.rule for one in compared.findings if one.severity == "error"] == ["TP213"]
+
+
+def test_a_function_that_gives_tunix_s_model_says_so() -> None:
+    text = sft_script(
+        "def load() -> AutoModelForCausalLM:\n"
+        '    return AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")\n\n',
+        after="trainer.train()",
+    )
+    ours = text.replace(
+        'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")', "model = load()"
+    )
+    assert "def load() -> nnx.Module:" in port(ours).after
+    other = 'judge = AutoModelForCausalLM.from_pretrained("microsoft/phi-2")\nprint(judge.model.layers)'
+    kept = port(ours.replace("trainer.train()", f"trainer.train()\n{other}")).after
+    assert "def load() -> AutoModelForCausalLM:" in kept

@@ -50,7 +50,7 @@ print(test('adapter'))
         ("dtype=torch.float16", ", dtype=jnp.bfloat16"),
         ("quantization_config=half, device_map='auto'", ", quantization=half"),
         ("load_in_8bit=True", ', quantization="int8"'),
-        ("load_in_4bit=False", ""),
+        ("load_in_4bit=False", ", dtype=jnp.float32"),  # as transformers before 5, which alone knows this keyword
     ],
 )
 def test_a_model_of_a_function_that_tries_it_out(given: str, loaded: str) -> None:

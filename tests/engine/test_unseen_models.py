@@ -9,6 +9,8 @@ import pytest
 
 from porter.front.port_file import port_file
 
+from .porting import port
+
 DPO = """from datasets import load_dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import DPOConfig, DPOTrainer
@@ -42,6 +44,33 @@ def test_a_name_that_tells_no_family(name: str, tmp_path: Path) -> None:
 
     assert level == "info"
     assert message.startswith(f"{name}: the name doesn't tell whether Tunix has")
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "expected"),
+    [
+        ("me/Tiny-0.5B", "'q_proj', 'Wqkv', 'c_attn'", "warning"),
+        ("me/Tiny-0.5B", "'q_proj', 'v_proj'", "info"),
+        ("me/Tiny-0.5B", "'Wqkv', 'c_attn', 'c_attn'", "error"),
+        ("me/TinyDeepSeek-0.5B-base", "'q_proj', 'kv_b_proj'", "error"),
+        ("me/TinyDeepSeek-0.5B-base", "'q_proj', 'v_proj'", "info"),
+        ("Qwen/Qwen3-0.6B", "'q_proj', 'Wqkv'", ""),
+    ],
+)
+def test_layers_that_no_family_has_are_said(name: str, layers: str, expected: str) -> None:
+    script = f"""\
+from datasets import load_dataset
+from peft import LoraConfig
+from trl import SFTConfig, SFTTrainer
+rows = load_dataset("x", split="train")
+lora = LoraConfig(target_modules=[{layers}])
+trainer = SFTTrainer("{name}", args=SFTConfig(output_dir="out"), train_dataset=rows, peft_config=lora)
+trainer.train()
+"""
+    found = [each for each in port(script).findings if each.rule == "TP302"]
+
+    assert [each.severity for each in found] == [expected][: bool(expected)]
+    assert [" layers" in each.message for each in found] == [expected != "info"][: len(found)]
 
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B", "meta-llama/Llama-3.2-1B"])

@@ -54,12 +54,15 @@ def test_rows_come_in_the_order_of_unsloths_data_seed() -> None:
     assert "Unsloth sets it in the config" in str(
         [row.reason for row in found.fields if row.source == "SFTConfig.seed"]
     )
+    assert "Its data_seed=3407 orders the rows" in str(found.findings)
     pinned = "# pip install unsloth==2026.9.12\n" + script("'out', seed=1")
     for text in (script(), script("'out', seed=3407"), pinned):
         assert "data_seed" not in port(text).after
     check_becomes(script("'out', seed=1, data_seed=2"), "data_seed=2,", gone=("data_seed=3407",))
     own = script("'out', seed=1").replace("SFTConfig(", "TrainingArguments(")
     assert "data_seed" not in port("from transformers import TrainingArguments\n" + own).after
+    spread = "import yaml\n" + script("**yaml.safe_load(open('a'))")
+    assert "the data_seed=3407, which orders the rows" in str(port(spread).findings)
     older = "# pip install transformers==4.45.2 trl==0.13.0 unsloth==2025.2.6\n" + script("'out', seed=1")
     assert "data_seed" not in port(older.replace("Qwen3-0.6B", "Llama-3.2-1B")).after
 
@@ -138,6 +141,24 @@ def test_where_the_length_is_not_seen_a_person_is_asked() -> None:
     loads = f"def load(length):\n    return {LOAD.replace('512', 'length')}\n\nmodel, tokenizer = load(512)\n"
     text = script().replace(f"model, tokenizer = {LOAD}", loads)
     assert "Unsloth cuts rows at the model's max_seq_length, which can't be read" in port(text).after
+
+
+@pytest.mark.parametrize(
+    ("given", "length", "is_same"),
+    [
+        ("settings", "int(settings['rows']['length'])", True),
+        ("settings", "int(settings['rows']['longest'])", False),
+        ("other", "int(settings['rows']['length'])", False),
+    ],
+)
+def test_a_config_may_say_the_models_length_itself(given: str, length: str, is_same: bool) -> None:
+    loads = f"def load(cfg):\n    length = int(cfg['rows']['length'])\n    return {LOAD.replace('512', 'length')}\n"
+    loads = f"import yaml\nsettings, other = yaml.safe_load(open('a')), {{}}\n{loads}model, tokenizer = load({given})\n"
+    found = port(script(f"'out', max_length={length}").replace(f"model, tokenizer = {LOAD}", loads))
+    assert ("which can't be read" not in found.after) == is_same
+    assert (f"max_length={length}," in found.after) or not is_same
+    reasons = [row.reason for row in found.fields if row.source == "FastLanguageModel.max_seq_length"]
+    assert ["same expression" in reason for reason in reasons] == [is_same]
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,15 @@ def test_some_transformers_counted_each_rows_first_token(tiny_mesh: Any, release
     assert batch["scale"][:3].tolist() == pytest.approx([1 / 6] * 3)
 
 
+@pytest.mark.parametrize(("release", "share"), [(None, 1 / 4), ("4.52.4", 1 / 4), ("4.53.0", 1), ("5.12.1", 1)])
+def test_a_short_group_of_means_is_divided_as_the_trainer_did(tiny_mesh: Any, release: str, share: float) -> None:
+    rows = [{"input_ids": [1, 2, 3], "labels": [1, 2, 3]} for _ in range(5)]
+    settings: dict[str, Any] = {"batch_size": 1, "accumulation": 4, "sampling": "sequential", "epochs": 1}
+    settings |= {"mean_over": "micro_batch", "transformers": release}  # without a release it is a loop's own division
+    made = list(TrainerBatches(rows, collate_labels, tiny_mesh(1, 1), **settings))
+    assert made[4]["scale"][0] * 2 / 4 == pytest.approx(share)  # of two predicted tokens, in one of four micro-batches
+
+
 @pytest.mark.parametrize(
     ("release", "attention", "name"),
     [

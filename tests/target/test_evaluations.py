@@ -50,3 +50,12 @@ def test_a_config_that_stays_evaluates_as_little() -> None:
 def test_training_evaluates_what_it_is_asked_for(config: str) -> None:
     found = port(sft_script("CFG = {}", trainer=ROWS, config=config, after=EVALUATES))
     assert "trainer.train(batches, eval_batches)" in found.after
+
+
+def test_early_stopping_compares_by_what_it_compares_by_anyway() -> None:
+    asks = ", eval_strategy='steps', eval_steps=2, metric_for_best_model='eval_loss', greater_is_better=False"
+    more = ROWS + ", callbacks=[EarlyStoppingCallback(3)]"
+    found = port(sft_script(imports="from transformers import EarlyStoppingCallback", config=asks, trainer=more))
+    rows = {row.source: row.fate for row in found.fields}
+    assert rows["SFTConfig.metric_for_best_model"] == rows["SFTConfig.greater_is_better"] == "exact"
+    assert not [each for each in found.findings if "no line of the port" in each.message]

@@ -49,3 +49,11 @@ def test_transformers_before_4_53_divided_nothing(release: str, scaled: bool) ->
     found = port(text, source_trl=release).after
     assert 'mean_over="micro_batch",' in found
     assert ("optax.scale(4)" in found) is scaled
+
+
+def test_a_trainer_of_today_says_its_release_for_an_epochs_short_last_group() -> None:
+    text = SCRIPT.format(load=AUTO, name="'google/gemma-3-4b-it'", steps=4)
+    text = text.replace("SFTConfig", "TrainingArguments").replace("SFTTrainer", "Trainer")
+    text = text.replace("from trl import", "from transformers import")
+    found = port(text).after
+    assert 'mean_over="micro_batch",' in found and 'transformers="5.' in found

@@ -34,11 +34,18 @@ def rename_annotations(porting: Porting) -> None:
         if not isinstance(node, cst.Name | cst.Attribute) or not _is_annotation(porting, node):
             continue
         name = module.qualified(node) or base_of(module, node)
-        if name in models:
+        if name in models and not _is_still_loaded(porting, name):
             porting.imports.add("from flax import nnx")
             porting.edit(*module.span(node), "nnx.Module", RULE, "what the name holds now")
         elif name is not None and (kind := trainers.get(name)):
             porting.edit(*module.span(node), _class(porting, kind), RULE, "what the name holds now")
+
+
+def _is_still_loaded(porting: Porting, name: str) -> bool:
+    """Whether the port may still load a model of this class, as the source does."""
+    module = porting.module
+    loads = [call for call in module.calls if (module.qualified(call.func) or "").startswith(f"{name}.")]
+    return any(not porting.covered(module.span(call)[0]) for call in loads)
 
 
 def _class(porting: Porting, kind: str) -> str:

@@ -19,7 +19,7 @@ from ...runtime.facts.stored_formats import unread_format
 from ...safety.model_sizes import sizes_in
 from ...source.launch.launched_with import given_by_launches
 from ...source.project.model_names import named_in_help, usual_values_in
-from ...source.project.other_models import is_known_without
+from ...source.project.other_models import has_latent_attention, is_known_without
 from ...source.read_value import read_value
 from ..draft.findings import NO_FAMILY, NO_TASK
 from ..script.following.other_models import of_another_family
@@ -135,13 +135,16 @@ def _say_embedding(porting: Training) -> None:
 def _is_refused(porting: Training, family: Family | None) -> bool:
     if porting.findings.has(NO_FAMILY) or porting.findings.has(NO_TASK):
         return True
-    if family is None and (targets := _foreign_targets(porting)):
+    identifier = porting.known("model.id")
+    targets = porting.known("lora.targets") if family is None else None
+    foreign = _foreign_targets(porting, targets)
+    named = isinstance(identifier, str) and has_latent_attention(identifier, foreign)
+    if foreign and (named or len(foreign) == len({*(targets or ())})):
         value = porting.recipe.values["lora.targets"]
         line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
-        message = f"target_modules={targets}: Tunix has no implementation of a model family with such layers."
+        message = f"target_modules={_listed(foreign)}: Tunix has no implementation of a model family with such layers."
         porting.find("TP302", "error", message, of_another_family(), line, column)
         return True
-    identifier = porting.known("model.id")
     if not isinstance(identifier, str):
         _check_usual_model(porting)
         return False
@@ -154,7 +157,7 @@ def _is_refused(porting: Training, family: Family | None) -> bool:
             and porting.sizes is None
             and not is_checkpoint(porting.value("model.id"))
         ):
-            say_unknown(porting, identifier)
+            say_unknown(porting, identifier, _listed(foreign))
         return False
     say_adapters(porting, identifier)
     reason = refusal(family, identifier)
@@ -224,17 +227,18 @@ def _check_help(porting: Training, value: Value) -> None:
         porting.find("TP302", "warning", message, f"Give it a model of another family: {names}.", line, column)
 
 
-def _foreign_targets(porting: Training) -> str:
-    """The target_modules where none of them is a layer of any family, as PEFT matches them; else an empty string."""
-    targets = porting.known("lora.targets")
+def _foreign_targets(porting: Training, targets: Any) -> list[str]:
+    """Those of `target_modules` that are a layer of no family, as PEFT matches them."""
     if isinstance(targets, str) or not targets or not all(isinstance(name, str) for name in targets):
-        return ""  # a pattern, "all-linear", or PEFT's own choice
+        return []  # a pattern, "all-linear", or PEFT's own choice
     known = known_families([read_family(path) for path in families(porting.packs)])
     layers = {linear["hf"] for family in known for linear in family.table["linear"]} | {"lm_head", "embed_tokens"}
-    tails = [re.sub(r"^(?:.*\.)?\d+\.", "", name) for name in targets]  # `layers.3.self_attn.q_proj`
-    if any(f".{layer}".endswith(f".{tail}") for layer in layers for tail in tails):
-        return ""
-    return ", ".join(map(repr, sorted(targets)))
+    tails = {name: re.sub(r"^(?:.*\.)?\d+\.", "", name) for name in targets}  # `layers.3.self_attn.q_proj`
+    return [name for name, tail in tails.items() if not any(f".{layer}".endswith(f".{tail}") for layer in layers)]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
 
 
 @step(Phase.READ, of="trainer", reads=("family", "sizes", "mesh", "model.id"))

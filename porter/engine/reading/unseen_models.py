@@ -55,14 +55,19 @@ def say_adapters(porting: Training, name: str, where: str = "") -> bool:
     return True
 
 
-def say_unknown(porting: Training, name: str) -> None:
-    """A line of the report where a name doesn't tell whether Tunix has the model's family."""
+def say_unknown(porting: Training, name: str, layers: str) -> None:
+    """A line of the report where a name doesn't tell whether Tunix has the model's family.
+
+    `layers`: names among the target_modules that no family has, which may be meant for other models: a warning.
+    """
     value = porting.recipe.values["model.id"]
     line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
     known = ", ".join(sorted({family.name for family in families()}))
     message = f"{name}: the name doesn't tell whether Tunix has this model's family; rt.load_model ends if it hasn't."
     fix = f"Look at architectures in its config.json. Families that port: {known}."
-    porting.find("TP302", "info", message, fix, line, column)
+    if layers:
+        message += f" target_modules has {layers}, which are layers of none that Tunix has."
+    porting.find("TP302", "warning" if layers else "info", message, fix, line, column)
 
 
 def _saved_by(porting: Training, name: str) -> str:

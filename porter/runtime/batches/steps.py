@@ -119,8 +119,7 @@ class Steps:
         Each process takes its own mean, and these are averaged, unless they count `together`.
         """
         if self._apart == "mean":
-            over_all = self._release.sums_multimodal or not self._release.rounds_steps_up
-            count = self._deal.accumulation if over_all else len(group)
+            count = len(group) if self._release.divides_by_made else self._deal.accumulation
             return np.concatenate([self._mean(batch) for batch in group]) / count
         if self._apart:
             factor = self._deal.processes if self._together else 1

@@ -58,7 +58,9 @@ class TrainerBatches:
     num_train_epochs, `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy). `shuffling`: how its
     release of accelerate drew a random order, see `order`. `mean_over`: the loss
     is the mean over all trained tokens of the step, or ("micro_batch") the mean of the GPU run's micro-batches of each
-    one's own mean, as a loop computes it that backpropagates `loss / accumulation`. `label_smoothing`:
+    one's own mean, as a loop computes it that backpropagates `loss / accumulation`, and the Trainer of a multimodal
+    model, which divides by as many as the step has from `transformers` 4.53 on, at an epoch's end fewer.
+    `label_smoothing`:
     label_smoothing_factor, which `token_loss` finds in the batches; transformers' LabelSmoother takes the mean of each
     micro-batch, and a step's loss is their sum, which isn't divided by their number. `inputs`: what of the collator's
     batch the model is called with, keyword → key (of a tuple its place), where that isn't all of it by its name: with
@@ -105,6 +107,7 @@ class TrainerBatches:
         if mean_over not in ("step", "micro_batch"):
             raise ValueError(f"mean_over={mean_over!r}: it is 'step' or 'micro_batch'")
         self._mean_over = mean_over
+        self._divides_by_made = bool(transformers) and self._release.divides_by_made
         self._label_smoothing = label_smoothing
         self._mesh = mesh
         self._keep = COLUMNS if remove_unused_columns else None
@@ -225,7 +228,8 @@ class TrainerBatches:
         if self._label_smoothing and self._release.counts_tokens:
             together, means = places[:, 0] * processes + places[:, 1], 1 if self._tokens_of_all else processes
         elif self._mean_over == "micro_batch":
-            together, means = places[:, 0] * processes + places[:, 1], self._deal.accumulation * processes
+            made = int(places[:, 0].max()) + 1 if self._divides_by_made else self._deal.accumulation
+            together, means = places[:, 0] * processes + places[:, 1], made * processes
         elif self._tokens_of_all:
             together, means = np.zeros(len(rows), int), 1
         else:

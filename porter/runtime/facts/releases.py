@@ -297,6 +297,11 @@ class Release:
         return (4, 50, 0) <= version_key(self.transformers) < (4, 53, 0)
 
     @property
+    def divides_by_made(self) -> bool:
+        """Whether the Trainer divided such means by the micro-batches that a step has (transformers from 4.53 on)."""
+        return self.rounds_steps_up and not self.sums_multimodal
+
+    @property
     def depends_on_family(self) -> bool:
         """Whether it counts tokens of some families and not of others, under transformers 4.46 and 4.47."""
         return self.counts_tokens and not self.counts_tokens_of("mistral")

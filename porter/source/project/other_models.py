@@ -53,6 +53,8 @@ WITHIN = re.compile(
     r"m?bart|berta|bert(?!.*\d[.\d]*b(?![a-z])))(?=$|[-_.])"
 )
 OF_A_FAMILY = re.compile(r"llama|qwen|gemma|mistral")
+# Linears of an attention over a latent, by which a model called DeepSeek is of V2's or V3's kind, not a Llama.
+LATENT = frozenset(("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"))
 # Unsloth gives models of other architectures that of Llama or Mistral: their config.json decides.
 MADE_OVER = "unsloth/phi-"
 
@@ -60,6 +62,12 @@ MADE_OVER = "unsloth/phi-"
 def is_known_without(identifier: str) -> bool:
     """Whether a Hub id of no family that is known is that of a model which Tunix has not."""
     return foreign_name(identifier) is not None
+
+
+def has_latent_attention(identifier: str, layers: Iterable[str]) -> bool:
+    """Whether a name and the linears that are adapted tell a DeepSeek V2 or V3, however it is called."""
+    name = identifier.lower()
+    return "deepseek" in name and OF_A_FAMILY.search(name) is None and not LATENT.isdisjoint(layers)
 
 
 def foreign_name(identifier: str, parts: Iterable[str] = ()) -> str | None:

@@ -60,6 +60,7 @@ INSTALLS = re.compile(
 )
 NAMED = re.compile(r"\s(?:-r|--requirements?)[\s=]+[\"']?([\w./-]+\.txt)\b")
 INSTALL = re.compile(r"\bpip3?[ \t]+install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
+UPGRADES = re.compile(r"(?:^|\s)(?:-\w*U\w*|--upgrade)\s|\bgit\+")
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 LIBRARIES = ("trl", "transformers", "peft", "datasets", "accelerate", "unsloth")
 SCRIPT = "the script"
@@ -124,6 +125,8 @@ def asked_of_project(
     """
     around = around or around_script(script, text)
     own = _in_script(text, library)
+    upgrades = not own and _upgrades(text, library)
+    newest = f"the script's own command, which installs the newest {library}" if upgrades else ""
     if own:
         yield Asked(SCRIPT, own)
     yield from _in_outputs(notebook, library, shown) if notebook else ()
@@ -138,7 +141,7 @@ def asked_of_project(
             continue
         declared.append((where, held))
         if found := _in_file(held, library):
-            yield Asked(where, found)
+            yield Asked(where, found, newest)
     for where, release in containers_of(script, library, around.launchers):
         minor = release.count(".") < 2  # `4.44` is the newest of these
         yield Asked(where, [("~=", f"{release}.0") if minor else ("==", release)])
@@ -158,7 +161,7 @@ def asked_of_project(
                 for name, bound in bounds[other]
                 if not can_meet([*_in_command(command, other), *bound]) and can_meet(bound)
             )
-            yield Asked(where, found, next(against, ""))
+            yield Asked(where, found, newest or next(against, ""))
 
 
 def around_script(script: Path, text: str) -> Around:
@@ -284,8 +287,7 @@ def _in_script(text: str, library: str) -> list[tuple[str, str]]:
     pins = _requirement(text, library, start=r"(?<![\w./-])")
     if installs and pins:  # of several commands the last counts, also where it takes the newest
         last = _requirement(installs[-1], library, start=r"(?<![\w./-])")
-        upgrades = re.search(r"(?:^|\s)(?:-\w*U\w*|--upgrade)\s|\bgit\+", f"{installs[-1]} ") is not None
-        pins = last or ([] if upgrades else pins)
+        pins = last or ([] if UPGRADES.search(f"{installs[-1]} ") else pins)
     for line in re.findall(rf"(?m)^\s*assert\b[^\n]*\b{name}\.__version__[^\n]*$", text):
         found = re.search(rf"__version__\s*(==|<=|<|>=|>)\s*[\"']{VERSION}", line) or re.search(
             rf"__version__\)?\s*(==|<=|<|>=|>)\s*(?:\w+\.)*parse\(\s*[\"']{VERSION}", line
@@ -293,6 +295,17 @@ def _in_script(text: str, library: str) -> list[tuple[str, str]]:
         begins = re.search(rf"__version__\.startswith\(\s*[\"']{VERSION}", line)
         pins += [(found[1], found[2])] if found else [("==", begins[1])] if begins else []
     return pins + [("==", tag) for tag in re.findall(rf"github\.com/[\w-]+/{name}(?:\.git)?@{VERSION}\b", text)]
+
+
+def _upgrades(text: str, library: str) -> bool:
+    """Whether the last command of the script that installs a library takes the newest, whatever is there."""
+    named = rf"(?<![\w./=-]){re.escape(library)}(?![\w./-])|github\.com/[\w-]+/{re.escape(library)}\b"
+    installs = [words for words in INSTALL.findall(text) if re.search(named, words)] if library in text else []
+    if not installs or _requirement(installs[-1], library, start=r"(?<![\w./-])"):
+        return False
+    if re.search(rf"/{re.escape(library)}(?:\.git)?@", installs[-1]):  # a commit or a tag
+        return False
+    return UPGRADES.search(f"{installs[-1]} ") is not None
 
 
 def _in_commands(text: str, library: str) -> Iterator[tuple[str, list[Pin]]]:

@@ -330,7 +330,7 @@ def memory_line(porting: Porting, indent: str) -> list[str]:
         given = any(porting.given(f"memory.{place}") for place in asked)
         default = "PEFT's k-bit preparation" if asked == ["kbit_gradient_checkpointing"] else "TRL"
         default = "Unsloth" if "unsloth_gradient_checkpointing" in asked else default
-        unread(porting, f"{ASKS[asked[0]]} turns gradient checkpointing on in any case", *conditions)
+        unread(porting, f"{ASKS[asked[0]]} turns gradient checkpointing on", *conditions)
         comment = "gradient checkpointing, a decoder layer at a time"
         note = f"# {comment}{'' if given else f' (on by default in {default})'}"
         return remarked_line(porting, line, indent, *(f"memory.{place}" for place in asked), note=note)

@@ -201,6 +201,8 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
     links: list[Arg] = []
     if separate_kv:
         comment = "# PEFT trains K and V apart; Tunix holds them in one tensor" if not lora_maybe else ""
+        if comment and porting.family is None:
+            comment = "# PEFT trains K and V apart, also where Tunix holds them in one tensor"
         links.append(Arg(f"{porting.rt('separate_kv')}({porting.names.model})", comment=comment))
     links += _divided_otherwise(porting)
     links += _clip(porting)

@@ -378,6 +378,8 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         every = _epochs(porting, last=_cuts_epochs(porting))
     first = porting.value("log.first_step")
     off = [place for place in ("log.first_step", "eval.on_start") if porting.known(place) is False]
+    if callbacks and not keeps_best(porting):  # which compare by what they compare by anyway
+        off += [place for place in BEST if _is_usual(porting, place)]
     arguments = [Arg(mark(porting, *off) + every)]
     said_of = ["log.strategy", "log.steps"]
     if first is not None and not first.is_literal(False):

@@ -110,6 +110,7 @@ def test_unsloths_uploads_are_two_of_transformers() -> None:
     model.push_to_hub_merged("me/it", Held("tokenizer"), save_method="merged_16bit", token="x")
     model.push_to_hub_gguf("me/it", Held("tokenizer"))
     assert pushed == [("model", "me/it"), ("tokenizer", "me/it")]
+    assert model.warnings_issued == {}
 
 
 APPLE = """

@@ -226,7 +226,10 @@ def add_new_tokens(model: Any, tokenizer: Any, new_tokens: Any = (), *args: Any,
 
 
 def with_methods(model: Any, note: Callable[[str], None], output: Callable[[Any], str]) -> Any:
-    """The model with the methods that Unsloth gives it: merged saving, uploads, modes."""
+    """The model with the methods that Unsloth gives it: merged saving, uploads, modes; and with what its trainers give
+    a model of transformers 5, which TRL before 1.0 notes its warnings in."""
+    if getattr(model, "warnings_issued", None) is None:
+        model.warnings_issued = {}
 
     def merged(self: Any, folder: Any, tokenizer: Any = None, save_method: str = "merged_16bit", **kwargs: Any) -> None:
         whole = copy.deepcopy(self)

@@ -46,7 +46,7 @@ def main():
         kwargs=training_args.lr_scheduler_kwargs,
     )
     optimizer = optax.chain(
-        rt.separate_kv(model),  # PEFT trains K and V apart; Tunix holds them in one tensor
+        rt.separate_kv(model),  # PEFT trains K and V apart, also where Tunix holds them in one tensor
         rt.clip_by_global_norm(training_args.max_grad_norm),
         rt.hf_optimizer(
             training_args.optim,

@@ -43,7 +43,7 @@ class FineTuner:
             kwargs=self.args.lr_scheduler_kwargs,
         )
         optimizer = optax.chain(
-            rt.separate_kv(self.model),  # PEFT trains K and V apart; Tunix holds them in one tensor
+            rt.separate_kv(self.model),  # PEFT trains K and V apart, also where Tunix holds them in one tensor
             rt.clip_by_global_norm(self.args.max_grad_norm),
             rt.hf_optimizer(
                 self.args.optim,

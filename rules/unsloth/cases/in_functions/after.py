@@ -62,7 +62,7 @@ schedule = optax.join_schedules(
     [warmup_steps],
 )  # Unsloth's default learning_rate
 optimizer = optax.chain(
-    rt.separate_kv(model),  # PEFT trains K and V apart; Tunix holds them in one tensor
+    rt.separate_kv(model),  # PEFT trains K and V apart, also where Tunix holds them in one tensor
     optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
     optax.adamw(
         schedule,
