@@ -45,7 +45,8 @@ ASKS = re.compile(
 def say_checkpointed_inputs(porting: Training) -> None:
     """An info where the GPU run ends with "element 0 of tensors does not require grad"."""
     site, value = porting.trainer, porting.value("memory.gradient_checkpointing")
-    inject = porting.inject or next(iter((*porting.own_injects, *porting.branch_injects)), None)
+    all_injects = (*porting.own_injects, *porting.branch_injects, *porting.of_role("inject"))
+    inject = porting.inject or next(iter(all_injects), None)
     if site is None or inject is None or value is None or value.is_literal(False, None):
         return
     module, release = porting.module, plain_version(porting.versions.get("transformers", ""))

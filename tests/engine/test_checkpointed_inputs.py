@@ -47,6 +47,9 @@ def test_the_end_of_the_source_is_said() -> None:
     quantised = "if input():\n    model = prepare_model_for_kbit_training(model)\nmodel = get_peft_model"
     (message,) = _said(SCRIPT.replace("model = get_peft_model", quantised))
     assert "where prepare_model_for_kbit_training isn't called" in message
+    built = "from project.settings import lora\n\nif lora() is not None:\n    model = get_peft_model(model, lora())"
+    (message,) = _said(SCRIPT.replace('model = get_peft_model(model, LoraConfig(r=8, task_type="CAUSAL_LM"))', built))
+    assert "ends at its first step (element 0" in message
 
 
 @pytest.mark.parametrize(
