@@ -135,6 +135,8 @@ def argument_class(
         members["of_transformers"] = day  # None for the newest
         methods = (post_init.to_dict, post_init.get_warmup_steps, post_init.get_process_log_level)
         members |= {method.__name__: method for method in methods}
+    elif name == "LoraConfig":
+        members |= {"to_dict": post_init.to_dict, "save_pretrained": post_init.save_pretrained}
     made = dataclasses.make_dataclass(name, fields, namespace=members)
     made.__module__ = __name__
     made.__doc__ = f"{table.name} of {table.library} {table.version(versions)}, without torch."

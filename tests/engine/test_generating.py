@@ -356,6 +356,14 @@ def test_a_pipeline_of_a_name() -> None:
     )
 
 
+@pytest.mark.parametrize("given", ["'out'", "folder"])
+def test_a_pipeline_whose_tokenizer_is_a_name(given: str) -> None:
+    check_becomes(
+        script("folder = 'out'", f"pipe = pipeline('text-generation', model='out', tokenizer={given})"),
+        f"pipe = rt.TextGenerationPipeline(rt.load_trained('out', mesh), AutoTokenizer.from_pretrained({given}))\n",
+    )
+
+
 def test_a_model_loaded_again_to_save_it_stays() -> None:
     found = port(PEFT + script(AGAIN))
     assert AGAIN.replace("'cuda'", '"cpu"') in found.after

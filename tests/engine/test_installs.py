@@ -72,6 +72,7 @@ def test_a_pin_that_goes_where_the_port_s_libraries_are_there_already() -> None:
         ),
         ("judge = pipeline('text-classification', 'some/judge')\n", ["torch"]),
         ("import deepspeed\nprint(deepspeed)\n", ["deepspeed"]),
+        ("import sys, accelerate as a, deepspeed\nprint(a, deepspeed)\n", ["accelerate", "deepspeed"]),
     ],
 )
 def test_what_the_port_still_loads_with_stays(behind: str, kept: list[str]) -> None:
@@ -107,6 +108,22 @@ def test_an_example_in_a_text_is_no_import(behind: str, stays: bool) -> None:
     after = port(f"!pip install torch trl 'unsloth[colab-new]'\n{PLAIN}{behind}\n").after
     line = after.splitlines()[0]
     assert line == ("!pip install \"tpu-port[tpu]\" 'unsloth[colab-new]'" if stays else '!pip install "tpu-port[tpu]"')
+
+
+@pytest.mark.parametrize("command", ["pip -q install", "python -m pip --quiet install", "pip3 --retries=2 -q install"])
+def test_options_of_pip_itself_stand_in_front_of_what_it_does(command: str) -> None:
+    after = port(f"get_ipython().system('{command} torch trl')\n{PLAIN}").after
+    assert after.splitlines()[0] == f"get_ipython().system('{command} \"tpu-port[tpu]\"')"
+
+
+@pytest.mark.parametrize(("adapts", "kept"), [("", False), (", peft_config=LoraConfig(r=4)", True)])
+def test_peft_stays_where_transformers_may_load_adapters_that_the_port_saved(adapts: str, kept: bool) -> None:
+    imports = "from transformers import AutoModelForCausalLM\nfrom peft import LoraConfig\n"
+    trains = PLAIN.replace("train_dataset=", f"{adapts[2:]}, train_dataset=" if adapts else "train_dataset=")
+    judge = "class Judge:\n    def load(self, path):\n        self.model = AutoModelForCausalLM.from_pretrained(path)\n"
+    after = port(f"get_ipython().system('pip install torch trl peft')\n{imports}{trains}{judge}").after
+    line = next(line for line in after.splitlines() if "pip install" in line)
+    assert "AutoModelForCausalLM.from_pretrained(path" in after and ("peft" in line) == kept
 
 
 def test_a_notebook_pasted_as_a_script() -> None:

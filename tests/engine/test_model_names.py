@@ -32,6 +32,9 @@ WAYS = {
     "p.add_argument('-m', '--model-name', default='{model}')\nargs = p.parse_args()",
     "cfg.model_name": "from dataclasses import dataclass, field\n@dataclass\nclass Config:\n"
     "    model_name: str = field(default='{model}', metadata={{}})\ncfg = Config()",
+    "cfg.base": "import argparse\nfrom dataclasses import dataclass\n@dataclass\nclass Config:\n    base: str\n"
+    "p = argparse.ArgumentParser()\np.add_argument('--model', default='{model}')\nargs = p.parse_args()\n"
+    "cfg = Config(base=args.model)",
     "settings.model": "class Settings:\n    def __init__(self):\n        self.model = '{model}'\nsettings = Settings()",
     "CFG['model']['name']": "import yaml\nwith open('config.yaml') as f:\n    CFG = yaml.safe_load(f)",
     "CFG.get('model').get('name')": "import json\nCFG = json.load(open('config.json'))",

@@ -132,7 +132,7 @@ def test_records_of_pipelines(pair: Callable[[str], tuple[Any, Any, Any]]) -> No
     from porter import runtime as rt
 
     model, theirs, tokenizer = pair("qwen3")
-    pipe = rt.TextGenerationPipeline(model, tokenizer)
+    pipe = rt.TextGenerationPipeline(model, tokenizer.name_or_path)  # as transformers' loads it
     reference = pipeline("text-generation", theirs, tokenizer=tokenizer)
     chat = [{"role": "user", "content": "the answer"}]
     forms: list[tuple[Any, dict[str, Any]]] = [

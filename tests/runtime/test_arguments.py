@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -45,6 +46,15 @@ def test_a_lora_config_holds_its_targets_as_peft_does() -> None:
     assert config.target_modules == {"q_proj", "v_proj"}
     with pytest.raises(ValueError, match="use_dora"):
         config.use_dora = True
+
+
+def test_a_lora_config_is_saved_as_peft_does(tmp_path: Path) -> None:
+    trl_arguments("0.25.1", "LoraConfig")(r=4, target_modules=["v_proj", "q_proj"]).save_pretrained(tmp_path / "made")
+    saved = json.loads((tmp_path / "made" / "adapter_config.json").read_text())
+    assert (saved["peft_type"], saved["r"], saved["target_modules"]) == ("LORA", 4, ["q_proj", "v_proj"])
+    (tmp_path / "file").touch()
+    with pytest.raises(AssertionError, match="should be a directory"):
+        LoraConfig().save_pretrained(tmp_path / "file")
 
 
 def test_a_release_takes_an_older_name_as_long_as_it_did() -> None:

@@ -38,7 +38,8 @@ BROUGHT = frozenset(
 # What stays where the port still uses it, in a release that goes with those: the pin of an older one goes.
 BESIDE = frozenset("trl peft torch torchvision torchaudio accelerate bitsandbytes".split())
 CAP = re.compile(r"(?:===?|~=|<=?)[^\s,;\"']*,?")
-COMMAND = r"(?:uv[ \t]+)?(?:python3?[ \t]+-m[ \t]+)?pip3?[ \t]+install[ \t]+"
+OPTIONS = r"(?:-[\w-]+(?:=\S+)?[ \t]+)*"  # of pip itself: `pip -q install`
+COMMAND = rf"(?:uv[ \t]+)?(?:python3?[ \t]+-m[ \t]+)?pip3?[ \t]+{OPTIONS}install[ \t]+"
 LINE = re.compile(rf"(?m)^[ \t]*[!%]?[ \t]*{COMMAND}(?P<words>(?:[^\r\n\\#;&|]|\\\r?\n|\\.|(?<=\S)#)*)")
 SYSTEM = re.compile(rf"(?P<quote>'''|\"\"\"|['\"])[!%]?{COMMAND}(?P<words>(?:(?!(?P=quote))[^;&|\r\n])*)(?P=quote)")
 RUNNERS = (

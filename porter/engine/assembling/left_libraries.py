@@ -25,6 +25,7 @@ KEYWORDS = {
 QUANTISES = re.compile(r"\bBitsAndBytesConfig\(")
 FLASH = re.compile(r"""attn_implementation["']?\s*[=:]\s*["']flash_attention_2["']""")
 ADAPTS = re.compile(r"\.(?:load_adapter|add_adapter)\(")
+SAVES_ADAPTERS = re.compile(r"\brt\.(?:apply_lora|apply_peft|save_adapter)\(")
 TRAINS = re.compile(r"(?<![\w.])(?:transformers\.)?(?:Seq2Seq)?Trainer\(")
 # A file of Python that the script names, which it may write and run.
 PYTHON_FILE = re.compile(r"""[\w-]\.py["']""")
@@ -36,7 +37,9 @@ def libraries_left(text: str, edits: Sequence[Edit], known: Collection[str]) -> 
     code = _without_texts(after)
     modules = {name: name.replace("-", "_") for name in known}
     said = {name: module for name, module in modules.items() if module in code}
-    found = {name for name, module in said.items() if re.search(rf"(?m)^\s*(?:import|from)\s+{module}\b", code)}
+    others = r"(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*"  # `import torch, trl as t, accelerate`
+    imports = rf"(?m)^\s*(?:import[ \t]+{others}|from[ \t]+)"
+    found = {name for name, module in said.items() if re.search(rf"{imports}{module}\b", code)}
     if re.search(r"(?m)^\s*(?:import|from)\s+(?:transformers|peft)\b", code) is None:
         return frozenset(found)
     for call in WITH_TORCH.finditer(code):
@@ -44,6 +47,8 @@ def libraries_left(text: str, edits: Sequence[Edit], known: Collection[str]) -> 
             continue
         given = _inside(code, call.end())
         found.add("torch")
+        if call["method"] == ".from_pretrained" and SAVES_ADAPTERS.search(code):
+            found.add("peft")  # with which transformers loads a folder that holds adapters alone
         for keywords, libraries in KEYWORDS.items():
             if re.search(rf"\b(?:{keywords})\s*=", given):
                 found.update(libraries)

@@ -7,6 +7,7 @@ pipe("The capital of France is", max_new_tokens=20)[0]["generated_text"]
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from types import GeneratorType
 from typing import Any
 
@@ -33,11 +34,16 @@ class TextGenerationPipeline:
     and those of `rt.generate`; without any, 256 tokens are sampled at a temperature of 0.7. A `streamer` gets each
     prompt and its tokens when they are all there.
 
+    `tokenizer` may be a name or a folder, from which it is loaded.
     `transformers`: the release whose defaults hold, the newest where it is None. Before 4.52 the checkpoint's
     generation_config.json decided, without one greedy decoding to 20 tokens.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, transformers: str | None = None, **settings: Any) -> None:
+        if isinstance(tokenizer, str | PathLike):
+            from transformers import AutoTokenizer
+
+            tokenizer = AutoTokenizer.from_pretrained(tokenizer)
         self.model, self.tokenizer, self._transformers = model, tokenizer, transformers
         self._streamer = settings.pop("streamer", None)
         if tokenizer.padding_side == "right":

@@ -12,9 +12,11 @@ import math
 import os
 from ast import literal_eval
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..facts.field_tables import Row
+from ..facts.files import write_json
 
 OF_TRL = ("SFTConfig", "DPOConfig", "ORPOConfig", "CPOConfig", "KTOConfig", "GRPOConfig", "RLOOConfig", "GKDConfig")
 TRAINING = (*OF_TRL, "TrainingArguments", "Seq2SeqTrainingArguments")
@@ -61,6 +63,23 @@ def to_dict(args: Any) -> dict[str, Any]:
     """All settings by name; tokens are hidden, as in `TrainingArguments.to_dict`."""
     values = dataclasses.asdict(args)
     return {key: f"<{key.upper()}>" if key.endswith("_token") and value else value for key, value in values.items()}
+
+
+def save_pretrained(config: Any, save_directory: str | Path) -> None:
+    """`LoraConfig.save_pretrained`: the adapter_config.json of these settings in a folder, made where it isn't there.
+
+    One process writes it. AssertionError where a file has the folder's name, as PEFT says it.
+    """
+    import jax
+
+    folder = Path(save_directory)
+    if folder.is_file():
+        raise AssertionError(f"Provided path ({folder}) should be a directory, not a file")
+    if jax.process_index() == 0:
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = to_dict(config) | {"peft_type": "LORA"}
+        listed = {name: sorted(value) if isinstance(value, set) else value for name, value in settings.items()}
+        write_json(folder / "adapter_config.json", listed)
 
 
 def get_warmup_steps(args: Any, num_training_steps: int) -> int:

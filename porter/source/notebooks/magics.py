@@ -16,7 +16,7 @@ CANDIDATE = re.compile(
     r"(?m)^[ \t]*(?:[!%?]|(?:pip3?|conda|apt|apt-get|cd|ls|cat|cp|mv|rm|mkdir|rmdir)(?:[ \t]|$)|[\w.]+\?)|=[ \t]*[!%]"
 )
 AUTOMAGIC = re.compile(
-    r"(?:pip3?|conda|apt|apt-get)[ \t]+(?:install|uninstall|update|list|show)\b(?![ \t]*[=(.,])"
+    r"(?:pip3?|conda|apt|apt-get)[ \t]+(?:-[\w-]+[ \t]+)*(?:install|uninstall|update|list|show)\b(?![ \t]*[=(.,])"
     r"|(?:cd|ls|cat|cp|mv|rm|mkdir|rmdir)[ \t]+(?![-+*/%&|^<>=!@]?[ =]|[=(,:\[]|(?:if|in|is|and|or|not|for)\b)\S"
     r"|ls$"
 )

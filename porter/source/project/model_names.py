@@ -21,7 +21,7 @@ from ..module import Module
 from .modules import find_project_file
 from .parameters import defaults_of, given_to
 from .settings_files import texts_at
-from .trees import assigned_in, fields_of, last_name, nodes_of, set_to_in
+from .trees import assigned_in, fields_of, has_field, last_name, nodes_of, set_to_in
 
 CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix".split())
 PARTED = frozenset("split rsplit partition rpartition".split())
@@ -334,7 +334,7 @@ class _Finder:
                         if word.arg == name
                     ]
                     held = [value for field, value in fields_of(node) if field == name]
-                    for value in (made or held) if held else ():
+                    for value in (made or held) if held or has_field(node, name) else ():
                         if found := self.of(value, "", depth):
                             yield found[0], f"{node.name}.{name}"
 

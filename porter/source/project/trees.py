@@ -32,6 +32,12 @@ def assigned_in(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
             yield node.target.id, node.value
 
 
+def has_field(node: ast.ClassDef, name: str) -> bool:
+    """Whether a class has a field without a default: `name: str`."""
+    bare = [part.target for part in node.body if isinstance(part, ast.AnnAssign) and part.value is None]
+    return any(isinstance(target, ast.Name) and target.id == name for target in bare)
+
+
 def fields_of(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
     """Attributes of a class and what they hold at first: of its body, and of `self` in its constructor."""
     for part in ast.walk(node):

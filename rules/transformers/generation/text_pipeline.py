@@ -118,8 +118,9 @@ def _port_pipeline(porting: Porting, call: cst.Call, model: Model) -> None:
         porting.find(ID, "error", message, "Run it in a script of its own.", site.line, site.column)
         return
     name = tokenizer.text if tokenizer is not None else porting.names.tokenizer
-    if tokenizer is None and is_text(porting, model.node):
-        name = reloaded_tokenizer(porting, model.node)
+    folder = model.node if tokenizer is None else tokenizer.node
+    if is_text(porting, folder):
+        name = reloaded_tokenizer(porting, folder)
     if not name:
         message = "pipeline(...): the tokenizer of this pipeline isn't named."
         porting.find(ID, "error", message, "Give it tokenizer=, and port again.", site.line, site.column)
