@@ -48,6 +48,39 @@ def test_a_collators_tokenizer_is_saved(collator: str, own: str, pin: str, more:
     assert f'rt.save_model(model, "out/final"{beside})' in ported.after, ported.after
 
 
+IN_A_CLASS = """\
+from datasets import load_from_disk
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForLanguageModeling
+from transformers import Trainer, TrainingArguments
+
+class Run:
+    def __init__(self):
+        self.tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
+        self.model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")
+
+    def make(self):
+        collate = DataCollatorForLanguageModeling({tokenizer}, mlm=False)
+        rows, args = load_from_disk("rows"), TrainingArguments("out")
+        self.trainer = Trainer(self.model, args, train_dataset=rows, data_collator=collate)
+
+    def train(self):
+        self.trainer.train()
+        self.trainer.save_model("out/final")
+
+run = Run()
+run.make()
+run.train()
+"""
+
+
+@pytest.mark.parametrize(("tokenizer", "saved"), [("self.tokenizer", ", tokenizer=self.tokenizer"), ("made", "")])
+def test_a_tokenizer_of_the_object_is_saved_by_another_method(tokenizer: str, saved: str) -> None:
+    text = IN_A_CLASS.format(tokenizer=tokenizer)
+    if tokenizer == "made":
+        text = text.replace("collate =", 'made = AutoTokenizer.from_pretrained("x")\n        collate =')
+    assert f'rt.save_model(self.model, "out/final"{saved})' in port(text).after
+
+
 UNLABELLED = """\
 from datasets import load_dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments

@@ -71,8 +71,15 @@ def saved_tokenizer(porting: Porting, node: cst.CSTNode) -> str:
     named = [arg.value for arg in made.args if arg.keyword is not None and arg.keyword.value == "tokenizer"]
     given = [*named, *(arg.value for arg in made.args if arg.keyword is None and not arg.star)][:1]
     text = module.code(given[0]) if given else ""
-    readable = re.fullmatch(r"[\w.]+", text) is not None and in_reach(module.scope(made), module.scope(node))
-    return text if readable else ""
+    reached = in_reach(module.scope(made), module.scope(node)) or (
+        text.startswith("self.") and _class_around(module, made) is _class_around(module, node) is not None
+    )
+    return text if re.fullmatch(r"[\w.]+", text) is not None and reached else ""
+
+
+def _class_around(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
+    """The class in which a node stands."""
+    return next((around for around in module.ancestors(node) if isinstance(around, cst.ClassDef)), None)
 
 
 def _holds_tokenizer(module: Module, made: cst.CSTNode) -> bool:
