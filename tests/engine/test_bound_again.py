@@ -100,12 +100,13 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
 
 
 def test_a_model_loaded_again_for_the_chat_format_is_tunixs() -> None:
-    """rt.setup_chat_format was handed torch's model."""
+    """rt.setup_chat_format was handed torch's model. The TRL that has it loads float32 where nothing names a type."""
     lines = "model, tokenizer = setup_chat_format(model, tokenizer)\n"
     lines += "model = PeftModel.from_pretrained(model, 'adapter').merge_and_unload()\nmodel.push_to_hub('me/x')\n"
     found = port(FORMATTED + lines)
     assert found.after.endswith(
-        'model = rt.load_model("Qwen/Qwen3-0.6B", mesh)\nmodel, tokenizer = rt.setup_chat_format(model, tokenizer)\n'
+        'model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=jnp.float32)\n'
+        "model, tokenizer = rt.setup_chat_format(model, tokenizer)\n"
         "model = rt.merge_and_unload(rt.apply_adapter(model, 'adapter', mesh))\nmodel.push_to_hub('me/x')\n"
     )
 

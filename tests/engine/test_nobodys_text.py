@@ -33,6 +33,8 @@ ASSEMBLES = {
     "porter/engine/answering/unclaimed_configs.py": "the report's row of a keyword says what that of its holder says",
     "porter/engine/settling/constant_conditionals.py": "what a decided condition takes out has the decision's reason",
     "porter/engine/loops/loop_trainer.py": "what stands in the way of a loop's port becomes a finding",
+    "porter/engine/loops/models_trained.py": "what is said of a model that Tunix hasn't is made beside its facts",
+    "rules/transformers/loading/other_tasks.py": "what is said of a model that Tunix hasn't is made beside its facts",
     "porter/engine/loops/training_loops.py": "what stands in the way of a loop's port is said once a line",
 }
 

@@ -118,9 +118,11 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
 
 def _needed_by_trl(porting: Training, library: str, asked: Asked) -> list[str]:
     """What every TRL with all that the script uses needs to be installed, where the one release that is asked for is
-    older: another script's requirements. Nothing where the same place asks for TRL, too."""
+    older: another script's requirements. Nothing where the same place asks for TRL, too, or has shown what ran."""
     exact, able = exact_of(asked.pins), releases_with_all(porting, "trl")
-    if library == "trl" or exact is None or any(each.where == asked.where for each in _asked(porting, "trl")):
+    if library == "trl" or exact is None or asked.shown:
+        return []
+    if any(each.where == asked.where for each in _asked(porting, "trl")):
         return []
     bounds = {release: bound for release in able if (bound := history().least("trl", release, library)) is not None}
     if not bounds or len(bounds) < len(able):

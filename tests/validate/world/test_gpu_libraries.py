@@ -153,7 +153,7 @@ def test_modules_that_the_script_casts_stay_float32(tmp_path: Path) -> None:
     script.write_text(CAST, encoding="utf-8")
     run = RUN.replace("note=lambda text: None", "note=print")
     done = forked.run(run, script, tmp_path, cwd=tmp_path)
-    assert done.returncode == 0 and "casts of modules to 16 bits" in done.stdout, done.stderr
+    assert done.returncode == 0 and "own casts to 16 bits" in done.stdout, done.stderr
 
 
 PREPARED = """
