@@ -119,7 +119,7 @@ def _port_pipeline(porting: Porting, call: cst.Call, model: Model) -> None:
         return
     name = tokenizer.text if tokenizer is not None else porting.names.tokenizer
     folder = model.node if tokenizer is None else tokenizer.node
-    if is_text(porting, folder):
+    if folder is not None and is_text(porting, folder):
         name = reloaded_tokenizer(porting, folder)
     if not name:
         message = "pipeline(...): the tokenizer of this pipeline isn't named."
