@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from ..facts.field_tables import Row
-from ..facts.files import write_json
 
 OF_TRL = ("SFTConfig", "DPOConfig", "ORPOConfig", "CPOConfig", "KTOConfig", "GRPOConfig", "RLOOConfig", "GKDConfig")
 TRAINING = (*OF_TRL, "TrainingArguments", "Seq2SeqTrainingArguments")
@@ -71,6 +70,8 @@ def save_pretrained(config: Any, save_directory: str | Path) -> None:
     One process writes it. AssertionError where a file has the folder's name, as PEFT says it.
     """
     import jax
+
+    from ..facts.files import write_json  # which imports JAX
 
     folder = Path(save_directory)
     if folder.is_file():
