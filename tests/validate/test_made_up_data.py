@@ -387,3 +387,16 @@ def test_a_folder_around_the_copy_has_one_name_on_both_sides(tmp_path: Path) -> 
         for inner in ("", "copy/")
     }
     assert names == {"models/llama"}
+
+
+@pytest.mark.parametrize("files", ["'a.jsonl'", "{'train': ['a.jsonl'], 'test': 'b.jsonl'}"])
+def test_what_git_lfs_leaves_is_no_dataset(files: str, project: tuple[Path, Path]) -> None:
+    work, script = project
+    (script.parent / "a.jsonl").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:3\nsize 9\n")
+    (script.parent / "b.jsonl").write_text('{"text": "here"}\n')
+    text = f"from datasets import load_dataset\nrows = load_dataset('json', data_files={files})\n"
+    text += "print(len(rows['train'][0]['text']) > 0)\n"
+    script.write_text(text)
+    Settings(work=str(work), sources=(text,)).save(work / "settings.json")
+    done = observed(work, "source", script)
+    assert done.stdout.strip() == "True" and "Git LFS has left a pointer" in done.stderr, done.stderr

@@ -137,6 +137,9 @@ class Substitutes:
                 self.note(f"{self.settings.data} was loaded for dataset {asked}")
                 return _as_asked(self._own_rows(original), [], split, streaming)
             kwargs = self._with_files(kwargs)
+            if self._are_left_out((given | kwargs).get("data_files")):
+                left = OSError("Git LFS has left a pointer in place of a file")
+                return _as_asked(*self.made_up(asked, given, left), split, streaming)
             try:
                 return original(*args, **kwargs)
             except (OSError, ValueError, RuntimeError) as error:
@@ -194,6 +197,12 @@ class Substitutes:
         if not self.missing.given or not isinstance(files, str):
             return kwargs
         return {**kwargs, "data_files": self.missing.given_for(files) or files}
+
+    def _are_left_out(self, files: Any) -> bool:
+        """Whether one of the files of a dataset, as `load_dataset` takes them, is what Git LFS leaves in its place."""
+        parts = [*files.values()] if isinstance(files, dict) else files if isinstance(files, list | tuple) else [files]
+        flat = [inner for part in parts for inner in (part if isinstance(part, list | tuple) else [part])]
+        return any(os.path.isfile(part) and not self.missing.there(str(part)) for part in flat if part)
 
     def _own_rows(self, original: Callable[..., Any]) -> Any:
         file = Path(str(self.settings.data))
