@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from porter.validate.torch_side.causal_masks import KEPT, cut_causal_masks
 from porter.validate.torch_side.cuda.half_precision import LEFT_OUT, float32_again
+from porter.validate.torch_side.multimodal_means import mean_as_multimodal
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.real
@@ -29,3 +32,19 @@ def test_a_mask_of_all_positions_is_cut_to_those_of_the_rows() -> None:
     cut_causal_masks(model)
     assert torch.equal(model.layers.causal_mask, whole[:KEPT, :KEPT])
     assert "layers.causal_mask" not in model.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("folder", "apart"),
+    [
+        ("google--gemma-3-4b-it", True),
+        ("unsloth--medgemma-4b-it", True),
+        ("google--gemma-3-1b-it", False),
+        ("x", False),
+    ],
+)
+def test_a_stand_in_has_the_mean_of_the_class_that_it_stands_for(folder: str, apart: bool) -> None:
+    """AutoModelForCausalLM loads Gemma 3's multimodal class for all but the models of text."""
+    model = SimpleNamespace(config=SimpleNamespace(_name_or_path=f"/work/models/{folder}"))
+    mean_as_multimodal(model)
+    assert (getattr(model, "accepts_loss_kwargs", True) is False) == apart

@@ -64,6 +64,7 @@ from .gpu_libraries.torch_optimizers import LION, on_cpu, patch_lion
 from .gpu_libraries.unsloth_parts import counts as unsloth_counts
 from .gpu_libraries.unsloth_parts.trl import tell_release
 from .left_padding import untrain_firsts
+from .multimodal_means import mean_as_multimodal
 from .new_rows import average_new_rows
 from .observe_loops import patch_loops
 from .observer_torch import Observer
@@ -127,6 +128,7 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
         depth -= 1
         seeing.loaded(model)
         cut_causal_masks(model)
+        mean_as_multimodal(model)
         config = pending.pop() if pending else None
         kind = format_of(config) if config is not None else None
         if kind is None:
