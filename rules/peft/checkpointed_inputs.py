@@ -22,8 +22,8 @@ KEYWORD = "gradient_checkpointing"
 PREPARES = (0, 20)
 # What lets inputs ask for gradients, or turns to the other kind of checkpointing; a trained embedding asks by itself.
 ASKS = re.compile(
-    r"enable_input_require_grads|make_inputs_require_grad|use_reentrant|embed_tokens|modules_to_save|requires_grad|"
-    r"(?:Prompt|Prefix)\w*Config|gradient_checkpointing_enable\("
+    r"enable_input_require_grads|make_inputs_require_grad|use_reentrant|embed_tokens|modules_to_save|requires_grad_\(|"
+    r"requires_grad\s*=\s*True|(?:Prompt|Prefix)\w*Config|gradient_checkpointing_enable\("
 )
 
 
@@ -33,8 +33,6 @@ ASKS = re.compile(
     reads=(
         "model",
         "inject",
-        "own_injects",
-        "branch_injects",
         "foreign_model",
         "arguments",
         "arguments_object",
@@ -45,8 +43,7 @@ ASKS = re.compile(
 def say_checkpointed_inputs(porting: Training) -> None:
     """An info where the GPU run ends with "element 0 of tensors does not require grad"."""
     site, value = porting.trainer, porting.value("memory.gradient_checkpointing")
-    all_injects = (*porting.own_injects, *porting.branch_injects, *porting.of_role("inject"))
-    inject = porting.inject or next(iter(all_injects), None)
+    inject = porting.inject or next(iter(porting.of_role("inject")), None)
     if site is None or inject is None or value is None or value.is_literal(False, None):
         return
     module, release = porting.module, plain_version(porting.versions.get("transformers", ""))

@@ -22,7 +22,7 @@ FREEZES = {
 PLACE = "model.quantization"
 
 
-@step(Phase.READ, of="trainer", reads=("model", "inject", "own_injects", "branch_injects", PLACE))
+@step(Phase.READ, of="trainer", reads=("model", "inject", PLACE))
 def say_frozen_adapters(porting: Training) -> None:
     """A warning where the GPU run trains nothing, and the port does."""
     held, trainer = porting.value(PLACE), porting.trainer
@@ -33,8 +33,7 @@ def say_frozen_adapters(porting: Training) -> None:
         return
     since, until = FREEZES[name]
     given = trainer.argument("peft_config")
-    injects = (porting.inject, *porting.own_injects, *porting.branch_injects, *porting.of_role("inject"))
-    if not since <= version_key(release) < until or not any(injects):
+    if not since <= version_key(release) < until or not porting.of_role("inject"):
         return
     if given is not None and not given.value.is_literal(None):
         return

@@ -47,6 +47,8 @@ def test_the_end_of_the_source_is_said() -> None:
     quantised = "if input():\n    model = prepare_model_for_kbit_training(model)\nmodel = get_peft_model"
     (message,) = _said(SCRIPT.replace("model = get_peft_model", quantised))
     assert "where prepare_model_for_kbit_training isn't called" in message
+    counted = "print(sum(p.numel() for p in model.parameters() if p.requires_grad))\nargs = Training"
+    assert len(_said(SCRIPT.replace("args = Training", counted))) == 1
     built = "from project.settings import lora\n\nif lora() is not None:\n    model = get_peft_model(model, lora())"
     (message,) = _said(SCRIPT.replace('model = get_peft_model(model, LoraConfig(r=8, task_type="CAUSAL_LM"))', built))
     assert "ends at its first step (element 0" in message
@@ -61,6 +63,7 @@ def test_the_end_of_the_source_is_said() -> None:
         ("model = get_peft_model", "model.enable_input_require_grads()\nmodel = get_peft_model"),
         ("model = get_peft_model", "model = prepare_model_for_kbit_training(model)\nmodel = get_peft_model"),
         ("model = get_peft_model", "model.gradient_checkpointing_enable()\nmodel = get_peft_model"),
+        ("model = get_peft_model", "model.get_input_embeddings().weight.requires_grad = True\nmodel = get_peft_model"),
         ("checkpointing=True", 'checkpointing=True, gradient_checkpointing_kwargs={"use_reentrant": False}'),
         ('r=8, task_type="CAUSAL_LM"', 'r=8, modules_to_save=["embed_tokens"]'),
         ('model = get_peft_model(model, LoraConfig(r=8, task_type="CAUSAL_LM"))\n', ""),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from ...source.project.pins import PIP_OPTIONS
 from ...text.edit import Edit
 from ...text.edits import line_end, line_start
 from ..script.porting import Porting
@@ -38,8 +39,7 @@ BROUGHT = frozenset(
 # What stays where the port still uses it, in a release that goes with those: the pin of an older one goes.
 BESIDE = frozenset("trl peft torch torchvision torchaudio accelerate bitsandbytes".split())
 CAP = re.compile(r"(?:===?|~=|<=?)[^\s,;\"']*,?")
-OPTIONS = r"(?:-[\w-]+(?:=\S+)?[ \t]+)*"  # of pip itself: `pip -q install`
-COMMAND = rf"(?:uv[ \t]+)?(?:python3?[ \t]+-m[ \t]+)?pip3?[ \t]+{OPTIONS}install[ \t]+"
+COMMAND = rf"(?:uv[ \t]+)?(?:python3?[ \t]+-m[ \t]+)?pip3?[ \t]+{PIP_OPTIONS}install[ \t]+"
 LINE = re.compile(rf"(?m)^[ \t]*[!%]?[ \t]*{COMMAND}(?P<words>(?:[^\r\n\\#;&|]|\\\r?\n|\\.|(?<=\S)#)*)")
 SYSTEM = re.compile(rf"(?P<quote>'''|\"\"\"|['\"])[!%]?{COMMAND}(?P<words>(?:(?!(?P=quote))[^;&|\r\n])*)(?P=quote)")
 RUNNERS = (

@@ -7,9 +7,13 @@ optax.chain(optax.scale(rt.undivided(model, 4, "4.46.3")), ...)
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from .releases import LAST_OF_MEANS, release
+
+# Hub ids whose checkpoint is of a multimodal class, which AutoModelForCausalLM loads, too.
+MULTIMODAL = re.compile(r"(?:google|unsloth)/(?:gemma-3-(?:4b|12b|27b)|gemma-4-|medgemma-)", re.IGNORECASE)
 
 
 def counting_release(model: Any, transformers: str) -> str:

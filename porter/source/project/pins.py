@@ -59,7 +59,8 @@ INSTALLS = re.compile(
     r"(?m)^[^#\n]*\b(?:pip3?|uv|conda|mamba|micromamba|poetry|pdm)\b[^#\n]*\b(?:install|add|create)\b[^#\n]*"
 )
 NAMED = re.compile(r"\s(?:-r|--requirements?)[\s=]+[\"']?([\w./-]+\.txt)\b")
-INSTALL = re.compile(r"\bpip3?[ \t]+(?:-[\w-]+(?:=\S+)?[ \t]+)*install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
+PIP_OPTIONS = r"(?:-[\w-]+(?:=\S+)?[ \t]+)*"  # of pip itself, in front of its command: `pip -q install`
+INSTALL = re.compile(rf"\bpip3?[ \t]+{PIP_OPTIONS}install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
 UPGRADES = re.compile(r"(?:^|\s)(?:-\w*U\w*|--upgrade)\s|\bgit\+")
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 LIBRARIES = ("trl", "transformers", "peft", "datasets", "accelerate", "unsloth")

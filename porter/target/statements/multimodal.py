@@ -10,6 +10,7 @@ import re
 
 from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
+from ...runtime.facts.mistral_means import MULTIMODAL
 from ...runtime.facts.releases import release
 from ...text.expressions import quoted
 from ...text.layout import Arg
@@ -17,7 +18,6 @@ from ...text.layout import Arg
 FAMILIES = ("gemma3", "gemma4")
 OF_TEXT = re.compile(r"\bGemma[34]\w*ForCausalLM\b")
 TEXT_ONLY = re.compile(r"gemma-3-(?:1b|270m)|functiongemma", re.IGNORECASE)
-OF_THE_MAKER = re.compile(r"(?:google|unsloth)/(?:gemma-3-(?:4b|12b|27b)|gemma-4-|medgemma-)", re.IGNORECASE)
 NAMED = re.compile(r"gemma[-_ ]?[34]", re.IGNORECASE)
 APART = '"micro_batch"'
 
@@ -34,7 +34,7 @@ def own_mean(porting: Porting) -> str:
     name = porting.known("model.id")
     if porting.recipe.family not in (*FAMILIES, None) or (isinstance(name, str) and TEXT_ONLY.search(name)):
         return ""
-    if isinstance(name, str) and OF_THE_MAKER.match(name):
+    if isinstance(name, str) and MULTIMODAL.match(name):
         return APART
     if porting.recipe.family is None and NAMED.search(porting.module.text) is None:
         return ""

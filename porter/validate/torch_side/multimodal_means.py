@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
-# The Hub ids of which a port knows that AutoModelForCausalLM loads the class with the tower.
-OF_THE_MAKER = re.compile(r"(?:google|unsloth)/(gemma-3-(?:4b|12b|27b)|gemma-4-|medgemma-)", re.IGNORECASE)
+from ...runtime.facts.mistral_means import MULTIMODAL
+
 CLASSES = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
 
 
@@ -20,9 +19,9 @@ def mean_as_multimodal(model: Any) -> None:
     import transformers
 
     folder = Path(str(getattr(model.config, "_name_or_path", ""))).name
-    found = OF_THE_MAKER.match(folder.replace("--", "/", 1))
-    if found is None:
+    name = folder.replace("--", "/", 1)
+    if MULTIMODAL.match(name) is None:
         return
-    whole = getattr(transformers, CLASSES["gemma-4" in found[1].lower()], None)
+    whole = getattr(transformers, CLASSES["gemma-4" in name.lower()], None)
     if getattr(whole, "accepts_loss_kwargs", True) is False:
         model.accepts_loss_kwargs = False

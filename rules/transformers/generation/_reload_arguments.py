@@ -23,13 +23,13 @@ from porter.packs.script import (
 )
 from porter.packs.training import is_behind, tables_by_class
 
+from .._default_types import KEEPS_TYPE
+
 WHOLE = "transformers.AutoModelForCausalLM.from_pretrained"
 SAVES = frozenset({"save_model", "save_pretrained", "push_to_hub"})
 CONFIG = "transformers.BitsAndBytesConfig"
 ADAPTER_CONFIG = ("peft.PeftConfig.from_pretrained", "peft.LoraConfig.from_pretrained")
 BASE = "base_model_name_or_path"
-KEEPS_TYPE = "5"  # from this transformers on a load without a type has the checkpoint's, before float32
-PIPELINE_KEEPS_TYPE = "4.53"  # the same of `pipeline`
 # The keywords that ask bitsandbytes to quantise, and its formats.
 QUANTISES = {"quantization_config": "", "load_in_4bit": '"fp4"', "load_in_8bit": '"int8"'}
 

@@ -18,6 +18,7 @@ from porter.packs.script import held_by
 from porter.packs.training import in_reach
 from porter.packs.writing import mark_of, read_site
 
+from .._default_types import PIPELINE_KEEPS_TYPE
 from ._generation import (
     INPUTS,
     TASK,
@@ -29,7 +30,7 @@ from ._generation import (
     settle_keywords,
     trained,
 )
-from ._reload_arguments import PIPELINE_KEEPS_TYPE, QUANTISES, float32_before, is_tunixs, quantization_of
+from ._reload_arguments import QUANTISES, float32_before, is_tunixs, quantization_of
 from ._reloaded_by_unsloth import reloaded_tokenizer
 
 ID = "TP313"

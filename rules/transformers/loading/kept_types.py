@@ -14,13 +14,13 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, is_before, step
 from porter.packs.script import Unknown, dict_items, evaluate, shortened
 
+from .._default_types import KEEPS_TYPE, PIPELINE_KEEPS_TYPE
+
 PART_OF = "TP302"
 
 LOADS = re.compile(r"transformers\.(?:\w+\.)*(?:AutoModel\w*|[A-Z]\w*(?:Model|For[A-Z]\w+))\.from_pretrained")
 LOADS_ADAPTED = re.compile(r"peft\.(?:\w+\.)*AutoPeftModel\w*\.from_pretrained")
 PIPELINE = re.compile(r"transformers\.(?:pipelines\.)?pipeline")
-# The first transformers that keeps the checkpoint's type.
-KEEPS_TYPE, PIPELINE_KEEPS_TYPE = "5", "4.53"
 TYPES = ("dtype", "torch_dtype")
 QUANTISES = frozenset({"quantization_config", "load_in_4bit", "load_in_8bit"})
 CASTS = frozenset({"half", "bfloat16", "float"})
