@@ -52,7 +52,9 @@ model = rt.apply_lora(model, peft_config, mesh, seed=42, targets="all-linear")
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
 
 warmup_steps = math.ceil(0.03 * batches.steps)
-schedule = optax.warmup_cosine_decay_schedule(0.0, LEARNING_RATE, warmup_steps=warmup_steps, decay_steps=batches.steps)
+schedule = optax.warmup_cosine_decay_schedule(
+    0.0, LEARNING_RATE, warmup_steps=warmup_steps, decay_steps=max(batches.steps, warmup_steps + 1)
+)
 optimizer = optax.chain(
     optax.clip_by_global_norm(0.3),  # QLoRA's paper
     optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),

@@ -92,9 +92,9 @@ def test_a_schedule_one_step_late_is_noticed() -> None:
     assert not np.allclose(late, _of_transformers("cosine", 10, None), rtol=1e-3)
 
 
-@pytest.mark.parametrize("warmup", [0, 10])
+@pytest.mark.parametrize("warmup", [0, 10, STEPS])
 def test_the_optax_lines_of_a_literal_port_agree(warmup: int) -> None:
-    cosine = optax.warmup_cosine_decay_schedule(0.0, PEAK, warmup_steps=warmup, decay_steps=STEPS)
+    cosine = optax.warmup_cosine_decay_schedule(0.0, PEAK, warmup_steps=warmup, decay_steps=max(STEPS, warmup + 1))
     linear = optax.join_schedules(
         [optax.linear_schedule(0.0, PEAK, warmup), optax.linear_schedule(PEAK, 0.0, STEPS - warmup)], [warmup]
     )

@@ -28,6 +28,20 @@ def after(settings: str, trainer: str = "") -> str:
             "optax.warmup_cosine_decay_schedule(0.0, 1e-4, warmup_steps=7, decay_steps=batches.steps)",
         ),
         (
+            "learning_rate=1e-4, lr_scheduler_type='cosine', warmup_ratio=0.03",  # a run of one step warms up alone
+            "optax.warmup_cosine_decay_schedule(\n    0.0, 1e-4, warmup_steps=warmup_steps, "
+            "decay_steps=max(batches.steps, warmup_steps + 1)\n)",
+        ),
+        (
+            "learning_rate=1e-4, lr_scheduler_type='cosine', warmup_ratio=0.03, max_steps=9",
+            "optax.warmup_cosine_decay_schedule(0.0, 1e-4, warmup_steps=warmup_steps, decay_steps=batches.steps)",
+        ),
+        (
+            "learning_rate=1e-4, lr_scheduler_type='cosine', warmup_ratio=0.03, max_steps=1",
+            "optax.warmup_cosine_decay_schedule(\n    0.0, 1e-4, warmup_steps=warmup_steps, "
+            "decay_steps=max(batches.steps, warmup_steps + 1)\n)",
+        ),
+        (
             "learning_rate=f.lr, warmup_steps=7, lr_scheduler_type='constant_with_warmup'",
             "optax.join_schedules([optax.linear_schedule(0.0, f.lr, 7), optax.constant_schedule(f.lr)], [7])",
         ),

@@ -5,6 +5,7 @@ Schedules count optimizer steps on both sides, and the first step of a warmup ha
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -124,11 +125,13 @@ def _decay(porting: Porting, warmup: str, steps: str) -> str:
 
     transformers takes it, and ends within the warmup.
     """
-    last, count = porting.known("run.max_steps", -1), porting.known("schedule.warmup_steps")
-    counted = warmup_place(porting) == "schedule.warmup_steps" and isinstance(count, int)
-    if not counted or (isinstance(last, int) and last > 0):
-        return steps
-    return f"max({steps}, {count + 1 if warmup.isdigit() else f'{warmup} + 1'})"
+    last, place = porting.known("run.max_steps", -1), warmup_place(porting)
+    given = porting.known(place)
+    is_count = place == "schedule.warmup_steps" and isinstance(given, int)
+    if isinstance(last, int) and last > 0:  # longer than a warmup that is counted, or it wouldn't be Optax's
+        if is_count or (isinstance(given, int | float) and math.ceil(given * last) < last):
+            return steps
+    return f"max({steps}, {int(warmup) + 1 if warmup.isdigit() else f'{warmup} + 1'})"
 
 
 def _general(porting: Porting, rate: str, steps: str) -> Call:

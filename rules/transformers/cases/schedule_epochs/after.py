@@ -25,8 +25,9 @@ batches = rt.SFTBatches(
 model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on by default in TRL)
 
 warmup_steps = math.ceil(0.05 * batches.steps)
-# SFTConfig's default learning_rate
-schedule = optax.warmup_cosine_decay_schedule(0.0, 2e-5, warmup_steps=warmup_steps, decay_steps=batches.steps)
+schedule = optax.warmup_cosine_decay_schedule(
+    0.0, 2e-5, warmup_steps=warmup_steps, decay_steps=max(batches.steps, warmup_steps + 1)
+)  # SFTConfig's default learning_rate
 optimizer = optax.chain(
     optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
     optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
