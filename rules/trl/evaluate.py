@@ -9,6 +9,7 @@ Safety: exact for the loss and the script's own metrics; seconds and speeds are 
 """
 
 from porter.packs.api import is_none_somewhere, say_keywords
+from porter.packs.writing import mark
 
 ID = "TP114"
 MATCHES = ("@trainer.evaluate()",)
@@ -36,7 +37,8 @@ def apply(site, porting):
             message = "trainer.evaluate(): the trainer has no eval_dataset."
             porting.find(ID, "error", message, "Give the trainer one.", site.line, site.column)
             return
-        own = f"{names.batches}.evaluation({dataset.text}, batch_size={porting.eval_rows()})"
+        size = f"{mark(porting, 'batch.eval_per_device', 'mesh.processes')}{porting.eval_rows()}"
+        own = f"{names.batches}.evaluation({dataset.text}, batch_size={size})"
         choice = batches and is_none_somewhere(porting.module, dataset.node)
         batches = f"{batches} if {dataset.text} is None else {own}" if choice else own
     prefix = site.argument("metric_key_prefix")

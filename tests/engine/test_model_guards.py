@@ -102,3 +102,10 @@ def test_a_summary_of_torchs_layers_goes(library: str) -> None:
     assert "summary" not in port(text.replace("summary(model, (1, 512))", "print(summary(model, (1, 512)))")).after
     kept = port(text.replace("summary(model,", "said = summary(model,"))
     assert kept.status == "partial" and "said = summary(model" in kept.after
+
+
+def test_a_try_whose_only_line_goes_is_gone() -> None:
+    """Nothing is left that its handler could catch."""
+    guarded = "try:\n    trainer.model.gradient_checkpointing_enable()\nexcept Exception:\n    print('none')"
+    found = port(sft_script(after=f"{guarded}\ntrainer.train()"))
+    assert "try:" not in found.after and "except" not in found.after

@@ -39,6 +39,27 @@ def test_training_gets_nothing_to_evaluate_where_the_script_evaluates_behind_it(
     assert (row.fate, row.reason) == ("dropped", 'eval_strategy is "no"')
 
 
+@pytest.mark.parametrize("given", ["held", "eval_dataset=held"])
+def test_no_batches_are_made_of_rows_that_nothing_evaluates(given: str) -> None:
+    """Every evaluation is of rows of its own, and the trainer's are left alone."""
+    after = f"trainer.train()\nprint(trainer.evaluate({given}))"
+    made = "held = load_dataset('some/rows', split='train')"
+    text = sft_script(made, trainer=ROWS, config=", per_device_eval_batch_size=2", after=after)
+    found = port(text)
+    assert "rt.evaluate(trainer, batches.evaluation(held, batch_size=2))" in found.after
+    assert "eval_batches" not in found.after
+    rows = {row.source: (row.fate, row.reason) for row in found.fields}
+    assert rows["SFTTrainer.eval_dataset"][0] == "dropped" and "rows of its own" in rows["SFTTrainer.eval_dataset"][1]
+    assert rows["SFTConfig.per_device_eval_batch_size"][0] == "exact"
+    both = port(text + "\nprint(trainer.evaluate())\n")
+    assert "rt.evaluate(trainer, eval_batches)" in both.after
+
+
+def test_an_evaluation_at_the_start_is_made_whatever_the_strategy() -> None:
+    found = port(sft_script(trainer=ROWS, config=", eval_on_start=True"))
+    assert "trainer.train(batches, eval_batches)" in found.after and "eval_on_start=True" in found.after
+
+
 def test_a_config_that_stays_evaluates_as_little() -> None:
     found = port(
         sft_script("import sys", config=", report_to=sys.argv[1:], eval_strategy='no'", trainer=ROWS, after=EVALUATES)

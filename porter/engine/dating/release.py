@@ -161,6 +161,10 @@ def say_release(porting: Training) -> None:
     fix = "Say --source-trl VERSION if it was another."
     if "newest release" in why or "first release" in why:
         message = f"Read as TRL {version}, {why[1:-1]}: its defaults, and its way to prepare rows."
+        if porting.module.roots.isdisjoint(("trl", "unsloth")):  # a Trainer of transformers alone
+            beside = porting.versions.get("transformers", "").partition(" ")[0]
+            message = f"Read as transformers {beside}, {why[1:-1]}: its defaults."
+            fix = "Pin transformers if it was another, or say --source-trl VERSION, a TRL of its day."
         porting.find(site.rule, "info", message, fix, site.line, site.column)
     elif wrong := contradictions(porting, "trl", version):
         message = f"{why[1:-1]}: TRL {version} doesn't have {', '.join(wrong[:4])}."

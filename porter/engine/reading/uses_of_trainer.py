@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ..script.following.may_be_none import is_none_somewhere
 from ..script.training import Training
 from ..script.uses_of_training import Use, is_in_reach, role_uses
 from ..steps.step import Phase, step
@@ -14,7 +15,7 @@ from .checkpoints.resuming import resumed_from
     Phase.READ,
     of="trainer",
     reads=("model", "inject", "branch_injects", "foreign_model", "arguments_object", "values"),
-    fills=("evaluates", "given_away", "used_elsewhere", "resumes", "resumes_from", "resume_test"),
+    fills=("evaluates", "evaluates_its_own", "given_away", "used_elsewhere", "resumes", "resumes_from", "resume_test"),
 )
 def read_uses(porting: Training) -> None:
     """The lines behind the trainer."""
@@ -27,10 +28,20 @@ def read_uses(porting: Training) -> None:
             porting.used_elsewhere = True
         if use.match == "@trainer.evaluate()":
             porting.evaluates = True
+            porting.evaluates_its_own = porting.evaluates_its_own or not _is_given_rows(porting, use)
         if use.match == "@trainer.train()":
             assert isinstance(use.outer, cst.Call)
             trains.append(use.outer)
     porting.resumes = resumed_from(porting, trains)
+
+
+def _is_given_rows(porting: Training, use: Use) -> bool:
+    """Whether a call of `evaluate()` surely names the rows itself, and leaves the trainer's alone."""
+    call = use.outer
+    if not isinstance(call, cst.Call):
+        return False
+    given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "eval_dataset"]
+    return bool(given) and not is_none_somewhere(porting.module, given[0])
 
 
 def _is_given_away(porting: Training, uses: list[Use]) -> bool:

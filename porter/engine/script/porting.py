@@ -18,7 +18,7 @@ from ...text.edit import Edit
 from ...text.edits import apply_edits, begins_paragraph, comments_above, whole_lines, without_inner
 from ...text.replaced import Replaced
 from ...text.respelled import repeats, respelled
-from .sites import Site, counts_for_nothing, indentation, shown, small_statement
+from .sites import Site, can_not_fail, counts_for_nothing, indentation, shown, small_statement
 from .training import Training
 
 # Parts of the port (`Edit.part`).
@@ -208,7 +208,7 @@ class Porting(Training):
         ):
             holder = self.module.parents[parent]
             alone = isinstance(holder, cst.If) and holder.orelse is None and not self._is_elif(holder)
-            if alone or counts_for_nothing(self.module, holder):
+            if alone or can_not_fail(holder, parent) or counts_for_nothing(self.module, holder):
                 self.remove_statement(holder, rule, reason)
             else:
                 self.edit(start, end, "pass", rule, reason)

@@ -317,6 +317,11 @@ def shortened(code: str) -> str:
     return code if len(code) <= 80 else f"{code[:77]}..."
 
 
+def can_not_fail(holder: cst.CSTNode, block: cst.CSTNode) -> bool:
+    """Whether a block that is empty is the body of a `try`, whose handlers have nothing to catch then."""
+    return isinstance(holder, cst.Try) and holder.body is block and holder.orelse is None and holder.finalbody is None
+
+
 def counts_for_nothing(module: Module, loop: cst.CSTNode) -> bool:
     """Whether a loop over a `range(...)` with an empty body would set a name that nothing else reads, and no more."""
     if not isinstance(loop, cst.For) or not isinstance(loop.iter, cst.Call) or not isinstance(loop.target, cst.Name):

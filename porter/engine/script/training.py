@@ -77,6 +77,7 @@ class Training:
     lora_object: str = ""
     lora_certain: bool = False  # lora_object is a LoraConfig, never None
     evaluates: bool = False
+    evaluates_its_own: bool = False  # ... the rows that the trainer was given
     resumes: str = ""
     resumes_from: bool = False  # it may be a path
     loop: Loop | None = None  # a training loop written by hand, which stands for the trainer

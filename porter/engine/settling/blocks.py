@@ -10,6 +10,7 @@ from ...source.module import Module
 from ...text.edit import Edit
 from ...text.edits import whole_lines
 from ..script.porting import Porting
+from ..script.sites import can_not_fail
 from ..steps.step import Phase, step
 
 RULE = "TP001"
@@ -41,8 +42,8 @@ def without_empty_blocks(module: Module, edits: Sequence[Edit]) -> list[Edit]:
         headed = not any(
             first <= module.span(holder)[0] < last for first, last in gone
         )  # else its `except` stays alone
-        can_not_fail = headed and _can_not_fail(holder, block)
-        if (isinstance(holder, cst.If) and holder.orelse is None and not is_elif) or can_not_fail:
+        nothing_to_catch = headed and can_not_fail(holder, block)
+        if (isinstance(holder, cst.If) and holder.orelse is None and not is_elif) or nothing_to_catch:
             begin, stop = start, end = whole_lines(module.text, *module.span(holder))
             new = ""
             gone.append((begin, stop))
@@ -55,11 +56,6 @@ def without_empty_blocks(module: Module, edits: Sequence[Edit]) -> list[Edit]:
         line, column = module.line_column(start)
         found.append(Edit(start, end, new, RULE, REASON, line, column))
     return found
-
-
-def _can_not_fail(holder: cst.CSTNode, block: cst.CSTNode) -> bool:
-    """Whether an empty block is the body of a `try`, whose handlers have nothing to catch then."""
-    return isinstance(holder, cst.Try) and holder.body is block and holder.orelse is None and holder.finalbody is None
 
 
 def _puts_in(edit: Edit, starts: Sequence[int]) -> bool:

@@ -225,7 +225,8 @@ def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argumen
     names = porting.names
     if not has_evaluation(porting):
         if dataset is not None and not dataset.value.is_literal(None):
-            reason = 'the source never evaluates: eval_strategy is "no", and nothing calls evaluate()'
+            calls = "evaluate() is given rows of its own" if porting.evaluates else "nothing calls evaluate()"
+            reason = f'the source never evaluates it: eval_strategy is "no", and {calls}'
             porting.change_fate(".eval_dataset", fate="dropped", target="", reason=reason)
         if any(has_evaluation(mate) for mate in porting.mates):
             names.eval_batches = porting.fresh("eval_batches")

@@ -13,11 +13,11 @@ LOSSES = (None, "loss", "eval_loss")  # what metric_for_best_model calls the los
 
 
 def has_evaluation(porting: Training) -> bool:
-    """Whether the source evaluates this trainer while it trains, or calls evaluate()."""
+    """Whether the source evaluates the rows that this trainer is given, while it trains or by evaluate()."""
     dataset = porting.trainer.argument("eval_dataset") if porting.trainer is not None else None
     if dataset is None or dataset.value.is_literal(None):
         return False
-    return porting.evaluates or not evaluates_never(porting)
+    return porting.evaluates_its_own or not evaluates_never(porting) or not _starts_without(porting)
 
 
 def evaluates_never(porting: Training) -> bool:

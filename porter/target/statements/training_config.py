@@ -105,7 +105,8 @@ def _say_epoch_ends(porting: Porting) -> None:
 
 def _evaluates_every(porting: Porting, steps: str) -> Arg:
     if not porting.names.eval_batches:
-        unread(porting, "nothing is evaluated", *(f"eval.{name}" for name in OF_EVALUATION), "batch.eval_per_device")
+        rows = () if porting.evaluates else ("batch.eval_per_device",)
+        unread(porting, "nothing is evaluated", *(f"eval.{name}" for name in OF_EVALUATION), *rows)
         if not porting.evaluates and porting.known("eval.strategy", "?") not in ("no", False, None):
             unread(porting, "there is nothing to evaluate", "eval.strategy")
             _say_nothing_is_evaluated(porting)
