@@ -161,7 +161,7 @@ def say_release(porting: Training) -> None:
     fix = "Say --source-trl VERSION if it was another."
     if "newest release" in why or "first release" in why:
         message = f"Read as TRL {version}, {why[1:-1]}: its defaults, and its way to prepare rows."
-        if porting.module.roots.isdisjoint(("trl", "unsloth")):  # a Trainer of transformers alone
+        if not site.qualified.startswith("trl.") and "trl" not in porting.module.roots:  # a Trainer alone
             beside = porting.versions.get("transformers", "").partition(" ")[0]
             message = f"Read as transformers {beside}, {why[1:-1]}: its defaults."
             fix = "Pin transformers if it was another, or say --source-trl VERSION, a TRL of its day."
