@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 
 import libcst as cst
-from libcst import matchers
 
 from porter.packs.api import Argument
-from porter.packs.script import Module, argument_of, calls_of, function_around, reaching
+from porter.packs.script import Module, argument_of, calls_of, function_around, inside, reaching
 from porter.packs.training import Training
 
 
@@ -52,7 +51,7 @@ def _written(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
 
 def _names(module: Module, node: cst.BaseExpression) -> list[cst.Name]:
     """The names that an expression reads."""
-    found = [each for each in matchers.findall(node, matchers.Name()) if isinstance(each, cst.Name)]
+    found = [each for each in inside(node) if isinstance(each, cst.Name)]
     parents = [(each, module.parents[each]) for each in found]
     return [
         each
