@@ -40,6 +40,8 @@ def _remove_parts(porting: Porting) -> None:
     groups = read_groups(porting.module, params.node) if params is not None else None
     if groups is not None and groups.held is not None:
         porting.remove_statement(groups.held.node, optimizer.rule, "the mask says which weights don't decay")
+    if porting.loop is not None and porting.loop.function is not None:
+        porting.remove_statement(porting.loop.function, optimizer.rule, "the trainer trains the epochs")
     _let_go(porting, parts)
     _count_batches(porting, loader)
     for part in parts[1:]:

@@ -111,12 +111,13 @@ class Counts:
         restarts = bool(within) and all(self._if_of(node) for node in within)
         if len(numbers) != 1 or not numbers <= {"0", "1"} or (within and not restarts):
             return None, False, False
-        of_epoch = [node for node in before if self._is_in(node, self.outer)]
+        apart = not self._is_in(self.inner, self.outer)  # in a function that each epoch calls
+        of_epoch = [node for node in before if apart or self._is_in(node, self.outer)]
         return int(next(iter(numbers))), bool(of_epoch) and self.outer is not self.inner, restarts
 
     def _assigned(self, name: str) -> Iterator[cst.Assign | cst.AnnAssign]:
         holder: cst.CSTNode = self.module.tree
-        for parent in self.module.ancestors(self.outer):
+        for parent in self.module.ancestors(self.inner):
             if isinstance(parent, cst.FunctionDef):
                 holder = parent
                 break

@@ -23,11 +23,12 @@ class Loop:
     """A standard training loop: `statement` is the whole of it; names are those of the source.
 
     `inputs` is what the model is given: keyword → key of the batch. Its `labels` may be the `input_ids`. `call` is the
-    forward pass. `accumulates` when `accelerator.accumulate` decides, by the Accelerator's own setting; `divides` is
-    what the loss is divided by; `steps_at_last`: the last batch of an epoch makes a step with those left before it.
-    `end` says when `max_steps` are over; `ends_all`: no later epoch trains on then. `first_epoch`: where
-    `range(first, epochs)` begins. `clip_if`, `autocast_if`: the conditions under which gradients are clipped and
-    products computed in 16 bits. `obstacles`: what makes it another loop than the standard one.
+    forward pass, `trained` its model where the loop over epochs stands; `function`: the one that it calls for each
+    epoch. `accumulates` when `accelerator.accumulate` decides, by the Accelerator's own setting; `divides` is what the
+    loss is divided by; `steps_at_last`: the last batch of an epoch makes a step with those left before it. `end` says
+    when `max_steps` are over; `ends_all`: no later epoch trains on then. `first_epoch`: where `range(first, epochs)`
+    begins. `clip_if`, `autocast_if`: the conditions under which gradients are clipped and products computed in 16 bits.
+    `obstacles`: what makes it another loop than the standard one.
     """
 
     statement: cst.For | cst.While
@@ -51,6 +52,8 @@ class Loop:
     autocast_flag: cst.BaseExpression | None = None
     autocast_at: cst.BaseExpression | None = None
     call: cst.Call | None = None
+    trained: cst.BaseExpression | None = None
+    function: cst.FunctionDef | None = None
     inputs: dict[str, str] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
     obstacles: list[NotStandard] = field(default_factory=list)

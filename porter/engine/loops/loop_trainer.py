@@ -118,7 +118,7 @@ def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
         if node is not None:
             arguments.append(_argument(porting, "accumulation", node, rule))
     assert loop.call is not None
-    arguments.insert(0, _argument(porting, "model", loop.call.func, rule))
+    arguments.insert(0, _argument(porting, "model", loop.trained or loop.call.func, rule))
     loader = part(porting, "loader", loader_name(porting, loop))
     assert loader is not None
     for name, keyword in (("train_dataset", "dataset"), ("data_collator", "collate_fn")):

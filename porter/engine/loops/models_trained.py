@@ -55,7 +55,7 @@ def unloaded(porting: Training, loop: Loop) -> Iterator[NotStandard]:
 def model_of(loop: Loop) -> cst.BaseExpression | None:
     """What the loop calls its model, as an expression in it."""
     if loop.call is not None:
-        return loop.call.func
+        return loop.trained or loop.call.func
     for node in walk(loop.statement):
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == USUAL:
             return node.func

@@ -13,6 +13,7 @@ from ...source.module import Module
 from ...source.scopes import walk
 from .advice import APART, DICT, FILTER, ONE_WAY
 from .blocks import is_backward, is_modulo, is_step, lines_of
+from .called_epochs import epoch_called_by
 from .contexts import Contexts
 from .counts import DEPENDS, Counts, is_increment
 from .draws import Draws
@@ -43,6 +44,8 @@ class StepReader:
         self.zeroes_itself = False  # the gradients, as DeepSpeed's engine does
         self.schedules_apart: cst.CSTNode | None = None
         self.inner = inner
+        self.called = epoch_called_by(module, loop.statement)  # for each epoch, where another function trains one
+        self.also_trained: set[str] = set()  # names of model, optimizer and schedule where it is called
         self.counts = Counts(module, loop.statement, self.inner)
 
     def _object(self, node: cst.CSTNode, reason: str, fix: str = "", *, own_loss: bool = False) -> None:
@@ -235,12 +238,14 @@ class StepReader:
             raise NotStandard(node, "why it ends before the last batch is not known")
         if end.counter.resets:
             raise NotStandard(node, "it ends each epoch after a number of batches, not the training")
-        if end.equal and self.inner is not self.loop.statement and isinstance(leaves, cst.Break):
+        of_epoch = isinstance(leaves, cst.Break) or self.called is not None
+        if end.equal and self.inner is not self.loop.statement and of_epoch:
             raise NotStandard(node, "it ends one epoch, and the next ones train on")
         code, known = self.module.code, self.loop.max_steps
         if known is not None and code(known) != code(end.limit):
             raise NotStandard(node, f"it ends by `{code(known)}` and by `{code(end.limit)}`")
-        if not self.backward or isinstance(leaves, cst.Return) or self.inner is self.loop.statement:
+        returns = isinstance(leaves, cst.Return) and self.called is None
+        if not self.backward or returns or self.inner is self.loop.statement:
             self.loop.ends_all = True
         if self.loop.end is None or end.beyond < self.loop.end.beyond:
             self.loop.max_steps, self.loop.end = end.limit, replace(end, counter=end.counter.now())
@@ -400,7 +405,7 @@ class StepReader:
 
     def _watches(self, line: cst.CSTNode) -> None:
         """Accepts what only looks on, and keeps in `left` what it did; what takes part is an obstacle."""
-        named = {self.forward.model, self.loop.optimizer, self.loop.scheduler} - {""}
+        named = {self.forward.model, self.loop.optimizer, self.loop.scheduler, *self.also_trained} - {""}
         parts = {name for name, part in self.forward.parts.items() if part != UNKNOWN}
         held = set() if self.backward else self.forward.losses | parts
         if isinstance(line, cst.If) and not self.backward:

@@ -15,6 +15,7 @@ from ...source.module import Module
 from ...source.scopes import walk
 from .advice import APART, CLIP_AT_STEP, DICT, LOADER, STEP_SCHEDULE, ZERO_BEHIND
 from .blocks import is_backward, is_step, is_zeroing, lines_of
+from .called_epochs import CalledEpoch, called_epoch, epoch_called_by, mean_outside
 from .counts import End
 from .draws import drawn_by_next
 from .facts import Left, Loop
@@ -27,7 +28,7 @@ RANGES = ("range", "tqdm.trange", "tqdm.auto.trange")
 
 
 def training_loops(module: Module) -> list[cst.For | cst.While]:
-    """The outermost loops that call `backward`, in source order."""
+    """The outermost loops that call `backward`, in source order; also by a function for each epoch."""
     found: list[cst.For | cst.While] = []
     for call in module.calls_that(is_backward):
         around = []
@@ -36,22 +37,25 @@ def training_loops(module: Module) -> list[cst.For | cst.While]:
                 break
             if isinstance(node, cst.For | cst.While):
                 around.append(node)
-        if around and around[-1] not in found:
-            found.append(around[-1])
+        called = called_epoch(module, around[0]) if len(around) == 1 else None
+        outermost = called[1] if called is not None else around[-1] if around else None
+        if outermost is not None and outermost not in found:
+            found.append(outermost)
     return found
 
 
 def read_loop(module: Module, statement: cst.For | cst.While) -> Loop:
     """What a training loop says; its `obstacles` are the lines that aren't part of a standard one."""
-    return _Reader(module, Loop(statement), _over_batches_in(statement)).read()
+    return _Reader(module, Loop(statement), _over_batches_in(module, statement)).read()
 
 
-def _over_batches_in(statement: cst.For | cst.While) -> cst.For | cst.While:
-    """The loop over batches: the one in `statement` that holds backward itself."""
+def _over_batches_in(module: Module, statement: cst.For | cst.While) -> cst.For | cst.While:
+    """The loop over batches: the one in `statement` that holds backward itself, or in what it calls."""
     for line in lines_of(statement.body):
         if isinstance(line, cst.For | cst.While) and any(is_backward(node) for node in walk(line)):
             return line
-    return statement
+    called = epoch_called_by(module, statement)
+    return called.batches if called is not None else statement
 
 
 class _Reader(StepReader):
@@ -66,20 +70,27 @@ class _Reader(StepReader):
             for line in lines_of(statement.body):
                 if line is self.inner:
                     self._try_batches()
+                elif self.called is not None and any(node is self.called.call for node in walk(line)):
+                    self._guarded(self._called, line, self.called)
                 else:
                     self._guarded(self._beside, line)
             if isinstance(statement, cst.While) and self.loop.max_steps is not None and self.loop.end is None:
                 self._object(statement, "the `while` is asked between passes over the data only")
         loop = self.loop
         loop.model, loop.inputs, loop.call = self.forward.model, self.forward.inputs, self.forward.call
+        if self.called is not None:
+            loop.function = self.called.function
+            mean_outside(self.module, loop, self.called)
+            loop.loader = self._without_progress(loop.loader) if loop.loader is not None else None
+        held = [*walk(statement), *(walk(self.called.function) if self.called is not None else ())]
         if not self.backward or not self.stepped:
-            apart = next((node for node in walk(statement) if is_step(node)), None)
+            apart = next((node for node in held if is_step(node)), None)
             if apart is None:
                 self._object(statement, "it has no `loss.backward()` with an `optimizer.step()` behind it")
             else:
                 called = self.module.code(apart.func) if isinstance(apart, cst.Call) else ""
                 self._object(apart, f"`{called}` doesn't stand behind the backward pass of a batch")
-        elif not self.zeroes_itself and not any(is_zeroing(node) for node in walk(statement)):
+        elif not self.zeroes_itself and not any(map(is_zeroing, held)):
             self._object(statement, "gradients are never set to zero, so that each step adds to those before")
         elif self.zeroed_early is not None:
             reason = "gradients are set to zero between the backward pass and the optimizer's step"
@@ -87,6 +98,22 @@ class _Reader(StepReader):
         self._agree()
         loop.obstacles = _in_order(self.module, loop.obstacles)
         return loop
+
+    def _called(self, line: cst.CSTNode, called: CalledEpoch) -> None:
+        """A line of the loop over epochs that calls the function with the one over batches."""
+        lines = lines_of(called.function.body)
+        for each in lines:
+            if each is self.inner:
+                self._try_batches()
+            elif not (isinstance(each, cst.Return) and each is lines[-1]):
+                self._guarded(self._beside, each)
+        loop = self.loop
+        names = (self.forward.model, loop.optimizer, loop.scheduler)
+        self.also_trained |= {called.named_outside(self.module, name) for name in names} - {""}
+        loop.left.append(Left(line, "logging"))
+        if isinstance(line, cst.BaseCompoundStatement):
+            name = called.function.name.value
+            raise NotStandard(line, f"`{name}` isn't called by every epoch, or in a way of its own")
 
     def _outer(self, statement: cst.For | cst.While) -> None:
         """The loop over epochs, or `while step < max_steps` over passes."""

@@ -58,14 +58,20 @@ def _errors(porting: Porting) -> list[Finding]:
     return [finding for finding in porting.findings if finding.severity == "error" and finding.rule != "TP190"]
 
 
+def _is_of_gpu(porting: Porting, decorator: cst.BaseExpression) -> bool:
+    """Whether a decorator only says how a GPU library computes: `@torch.no_grad()`."""
+    name = porting.module.qualified(decorator.func if isinstance(decorator, cst.Call) else decorator)
+    return name is not None and name.split(".", 1)[0] in facts_of(porting.module).gpu_side
+
+
 def _of_gpu_libraries(porting: Porting) -> list[cst.FunctionDef]:
-    """The plain functions whose code names something of a GPU library, or such a function."""
+    """The plain functions whose code or decorators name something of a GPU library, or such a function."""
     module = porting.module
     plain = [
         node
         for node in module.scopes
         if isinstance(node, cst.FunctionDef)
-        and not node.decorators
+        and all(_is_of_gpu(porting, decorator.decorator) for decorator in node.decorators)
         and not isinstance(module.scope(node).node, cst.ClassDef)
     ]
     found: list[cst.FunctionDef] = []
@@ -78,11 +84,12 @@ def _of_gpu_libraries(porting: Porting) -> list[cst.FunctionDef]:
 
 
 def _names(porting: Porting, function: cst.FunctionDef, names: set[str]) -> bool:
+    if function.decorators:
+        return True
     for node in walk(function.body):
         if isinstance(node, cst.Name) and node.value in names:
             return True
-        name = porting.module.qualified(node) if isinstance(node, cst.Name | cst.Attribute) else None
-        if name is not None and name.split(".", 1)[0] in facts_of(porting.module).gpu_side:
+        if isinstance(node, cst.Name | cst.Attribute) and _is_of_gpu(porting, node):
             return True
     return False
 
