@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 
@@ -12,6 +13,7 @@ from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, shown
 from ..source.module import Module
 from . import causal_lm
+from .loop_parameters import hand_over, holder_of, parameters_for
 from .statements.common_statements import Writing
 
 
@@ -20,14 +22,17 @@ def loop_block(porting: Porting, writing: Writing) -> str:
     site = porting.trainer
     assert site is not None
     porting.names.trainer = porting.fresh("trainer")
-    _remove_parts(porting)
+    parts = _remove_parts(porting)
+    given = parameters_for(porting, parts)
     names, step = porting.names, porting.module.indent
-    block = _counted(porting, causal_lm.trainer_block(porting, writing))
+    block = _counted(porting, causal_lm.trainer_block(porting, writing), given)
+    hand_over(porting, block, parts)
+    _answer_uses(porting, parts, given)
     call = f"with {names.mesh}:\n{site.indent}{step}{names.trainer}.train({names.batches})"
     return f"{block}\n{site.indent}{call}"
 
 
-def _remove_parts(porting: Porting) -> None:
+def _remove_parts(porting: Porting) -> list[Site]:
     """The optimizer, the schedule, the DataLoader and accelerate's `prepare` go with the loop that used them."""
     loader, optimizer, schedule = loop_parts(porting)
     parts = [part for part in (loader, optimizer, schedule) if part is not None]
@@ -43,9 +48,23 @@ def _remove_parts(porting: Porting) -> None:
     if porting.loop is not None and porting.loop.function is not None:
         porting.remove_statement(porting.loop.function, optimizer.rule, "the trainer trains the epochs")
     _let_go(porting, parts)
-    _count_batches(porting, loader)
-    for part in parts[1:]:
-        _say_uses(porting, part)
+    return parts
+
+
+def _answer_uses(porting: Porting, parts: Sequence[Site], given: Mapping[str, Site]) -> None:
+    """What stays and asks for the DataLoader, the optimizer or the schedule, by their names and as parameters."""
+    held = holder_of(porting)
+    for part in parts:
+        found = porting.module.references(part.variable, part.scope) if part.variable is not None else []
+        uses: list[cst.CSTNode] = [*found]
+        for name in [name for name, site in given.items() if site is part and held is not None]:
+            assert held is not None
+            uses += [use for use in porting.module.references(name, porting.module.scopes[held[0]])
+                     if not isinstance(porting.module.parents[use], cst.Param)]  # fmt: skip
+        if part is parts[0]:
+            _count_batches(porting, part, uses, given)
+        else:
+            _say_uses(porting, part, uses)
 
 
 def _goes(porting: Porting, offset: int) -> bool:
@@ -73,10 +92,11 @@ def _number_of_batches(porting: Porting) -> tuple[Site, str]:
     return loader, f"{rows} // {per}" if floor else f"math.ceil({rows} / {per})"
 
 
-def _counted(porting: Porting, code: str) -> str:
+def _counted(porting: Porting, code: str, given: Mapping[str, Site]) -> str:
     """New code in which the length of the DataLoader, which is gone, is calculated."""
     loader, number = _number_of_batches(porting)
-    pattern = rf"(?<![\w.])len\({re.escape(loader.variable or '')}\)"
+    names = [loader.variable or "", *(name for name, site in given.items() if site is loader)]
+    pattern = rf"(?<![\w.])len\((?:{'|'.join(map(re.escape, names))})\)"
     if loader.variable is None or re.search(pattern, code) is None:
         return code
     if number.startswith("math."):
@@ -84,12 +104,10 @@ def _counted(porting: Porting, code: str) -> str:
     return re.sub(pattern, lambda _: number, code)
 
 
-def _count_batches(porting: Porting, loader: Site) -> None:
+def _count_batches(porting: Porting, loader: Site, uses: Sequence[cst.CSTNode], given: Mapping[str, Site]) -> None:
     """`len(train_loader)` in what stays becomes the number of batches that it is."""
-    if loader.variable is None:
-        return
     module = porting.module
-    for name in module.references(loader.variable, loader.scope):
+    for name in uses:
         call = module.parents[module.parents[name]]
         counted = isinstance(call, cst.Call) and isinstance(call.func, cst.Name) and call.func.value == "len"
         start, end = module.span(call if counted else name)
@@ -97,7 +115,7 @@ def _count_batches(porting: Porting, loader: Site) -> None:
             continue
         if counted:
             reason = "as many batches as the DataLoader had"
-            porting.edit(start, end, _counted(porting, module.text[start:end]), loader.rule, reason)
+            porting.edit(start, end, _counted(porting, module.text[start:end], given), loader.rule, reason)
             continue
         if _only_draws(porting, call):
             porting.remove_statement(call, loader.rule, "the trainer draws its batches itself")
@@ -144,12 +162,10 @@ def _is_of(module: Module, value: cst.BaseExpression, loop: cst.CSTNode) -> bool
     return bool(bound) and all(loop in (binding.node, *module.ancestors(binding.node)) for binding in bound)
 
 
-def _say_uses(porting: Porting, part: Site) -> None:
+def _say_uses(porting: Porting, part: Site, uses: Sequence[cst.CSTNode]) -> None:
     """Reads of the optimizer or the schedule in what stays: a person has to look at them."""
     module = porting.module
-    if part.variable is None:
-        return
-    for name in module.references(part.variable, part.scope):
+    for name in uses:
         if _goes(porting, module.span(name)[0]):
             continue
         if _zeroes(porting, name):

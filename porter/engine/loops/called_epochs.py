@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ...source.calls import argument_of, calls_of
+from ...source.calls import argument_of, calls_of, function_around
 from ...source.module import Module
 from ...source.read_value import read_value
 from ...source.scopes import walk
@@ -103,6 +103,19 @@ def mean_outside(module: Module, loop: Loop, called: CalledEpoch) -> None:
             loop.trained = called.outside(module, loop.call.func)
         except NotStandard as error:
             loop.obstacles.append(error)
+
+
+def known_by_caller(module: Module, loop: Loop) -> None:
+    """The parts of a loop by the names that they have where its function is called, if it is in one place."""
+    function = function_around(module, loop.statement)
+    calls = calls_of(module, function) if function is not None else []
+    if function is None or len(calls) != 1:
+        return
+    by_call = CalledEpoch(calls[0], function, loop.statement)
+    for field in ("optimizer", "scheduler"):
+        setattr(loop, field, by_call.named_outside(module, getattr(loop, field)))
+    if isinstance(loop.loader, cst.Name) and by_call.named_outside(module, loop.loader.value) != loop.loader.value:
+        loop.loader = by_call.outside(module, loop.loader)
 
 
 def _read_names(module: Module, node: cst.BaseExpression) -> list[cst.Name]:

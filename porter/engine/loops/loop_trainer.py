@@ -27,6 +27,7 @@ from ..script.fill_from_tables import (
 from ..script.sites import Argument, Site, indentation
 from ..script.training import Training
 from .advice import DIVIDE, advice
+from .called_epochs import known_by_caller
 from .facts import Loop
 from .forward import NotStandard
 from .models_trained import model_of, say_others, unloaded
@@ -60,6 +61,7 @@ def find_loops(porting: Training) -> list[Site]:
     if not loops or not trains_language(porting):
         return []
     loop = read_loop(porting.module, loops[0])
+    known_by_caller(porting.module, loop)
     say_others(porting, model_of(loop))
     if porting.findings.has(NO_TASK):
         return []

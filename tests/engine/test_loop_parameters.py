@@ -1,0 +1,71 @@
+"""A training loop in a function that is given its DataLoader, optimizer and schedule."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import port
+
+SCRIPT = """\
+import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, default_data_collator, get_linear_schedule_with_warmup
+
+
+def train(net, batches_of, opt, sched, epochs, device="cuda"):
+    print(len(batches_of))
+    for epoch in range(epochs):
+        for batch in batches_of:
+            loss = net(**{k: v.to(device) for k, v in batch.items()}).loss
+            loss.backward()
+            opt.step()
+            sched.step()
+            opt.zero_grad()
+
+
+def main(lr=1e-4, size=2):
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").to("cuda")
+    rows = load_dataset("json", data_files="rows.jsonl", split="train")
+    loader = DataLoader(rows, batch_size=size, shuffle=True, collate_fn=default_data_collator)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    steps = 3 * len(loader)
+    scheduler = get_linear_schedule_with_warmup(optimizer, 10, steps)
+    train(model, loader, optimizer, scheduler, 3)
+    model.save_pretrained("out")
+
+
+main()
+"""
+CALL = "train(model, loader, optimizer, scheduler, 3)"
+
+
+@pytest.mark.parametrize(
+    ("call", "becomes"),
+    [
+        (CALL, "train(model, rows, size, lr, steps, 3)"),
+        (
+            "train(model, sched=scheduler, epochs=3, batches_of=loader, opt=optimizer)",
+            "train(model, steps=steps, epochs=3, rows=rows, size=size, lr=lr)",
+        ),
+    ],
+)
+def test_the_function_is_given_what_its_parts_were_made_of(call: str, becomes: str) -> None:
+    found = port(SCRIPT.replace(CALL, call))
+    assert found.status == "ported", found.findings
+    assert 'def train(net, rows, size, lr, steps, epochs, device="cuda"):' in found.after and becomes in found.after
+    assert "print(math.ceil(len(rows) / size))" in found.after
+
+
+def test_what_the_function_reads_already_isnt_given_again() -> None:
+    rates = SCRIPT.replace("def main(lr=1e-4, size=2):\n", "LR = 1e-4\n\n\ndef main(size):\n").replace("lr=lr", "lr=LR")
+    found = port(rates.replace("epochs, device", "epochs, size, device").replace("scheduler, 3", "scheduler, 3, size"))
+    assert found.status == "ported", found.findings
+    assert "def train(net, rows, steps, epochs, size, device" in found.after
+    assert "train(model, rows, steps, 3, size)" in found.after
+
+
+def test_a_name_that_the_function_has_for_something_else_is_said() -> None:
+    found = port(SCRIPT.replace("    print(len(batches_of))", "    rows = len(batches_of)"))
+    said = [finding.message for finding in found.findings if finding.severity == "error"]
+    assert found.status == "partial" and any("rows can't be read where the loop stands" in each for each in said)
