@@ -77,7 +77,7 @@ def _asked(porting: Porting, *functions: str) -> Iterator[tuple[cst.Call, bool |
     models: set[cst.CSTNode] = {use.outer for use in uses if use.match in ("@model", "@trainer.model")}
     named = models | {use.name for use in uses if use.role == "model"}
     for call in porting.module.calls:
-        called = porting.module.code(call.func)
+        called = call.func.value if isinstance(call.func, cst.Name) else None
         if called not in functions or not call.args or porting.covered(porting.module.span(call)[0]):
             continue
         node = call.args[0].value

@@ -116,6 +116,8 @@ def _say_calls(porting: Porting, name: str) -> None:
 def _say_wandb(porting: Porting) -> None:
     """A warning for each setting of transformers' W&B callback that a script puts into the environment."""
     module = porting.module
+    if not any(name in module.text for name in OF_WANDB):
+        return
     for node in list(module.parents):
         name = node.evaluated_value if isinstance(node, cst.SimpleString) else None
         if not isinstance(name, str) or name not in OF_WANDB or (value := _put_there(porting, node)) is None:

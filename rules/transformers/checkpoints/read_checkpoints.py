@@ -21,7 +21,7 @@ PART_OF = "TP314"
 LISTS = re.compile(r"\b(listdir|i?glob|iterdir|scandir|walk)\(")  # what gives the names in a folder
 
 LAST = ("transformers.trainer_utils.get_last_checkpoint", "transformers.get_last_checkpoint")
-ASKED = "whether checkpoints are named"  # of the module's memory
+ASKED, GIVEN = "whether checkpoints are named", "what functions give back"  # of the module's memory
 NAMED = re.compile(r"""(?:^|[/\\}"'])checkpoint-""")
 # `checkpoint-500`, `glob("out/checkpoint*")`, `name.startswith("checkpoint")`, `"checkpoint" in name`.
 NAMES = re.compile(
@@ -85,10 +85,10 @@ def _is_given_back(porting: Porting, names: str) -> bool:
         if function is not None:
             further = [other for other, callee in module.callees.items() if callee is function]
             trained += [other for other in further if other not in trained]
-    for node in module.parents:
-        if not isinstance(node, cst.Return | cst.Yield) or node.value is None:
-            continue
-        if re.search(rf"\b(?:{names})\b", module.code(node.value)) is None:
+    if GIVEN not in module.memory:  # once a file, for all its trainers
+        module.memory[GIVEN] = [node for node in module.parents if isinstance(node, cst.Return | cst.Yield)]
+    for node in module.memory[GIVEN]:
+        if node.value is None or re.search(rf"\b(?:{names})\b", module.code(node.value)) is None:
             continue
         holder, start = function_around(module, node), module.span(node)[0]
         if any(module.span(call)[0] <= start for call in trained if function_around(module, call) is holder):
