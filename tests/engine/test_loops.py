@@ -332,6 +332,9 @@ OFTEN = "        optimizer.zero_grad()\n"
         ("(step + 1) % 4", "step % 4", "other batches than every 4th"),
         ("loss / 4", "loss / 2", "divided by `2`, and the optimizer steps every `4`"),
         (BEHIND, "        scheduler.step()\n" + BEHIND, "the schedule steps at every batch"),
+        (BEHIND, "    scheduler.step(loss)\n" + BEHIND, "`scheduler.step(loss)` steps by what it is given"),
+        ("    for step", "    scheduler.step()\n    for step", "stands at the epoch, not behind its steps"),
+        (BEHIND, "    optimizer.step()\n" + BEHIND, "stands at the epoch, not behind its steps"),
         ("    for step", BY_HAND + "    for step", "set by hand"),
         (IN_STEP, f"        {CLIP}{IN_STEP}", "clipped at every batch"),
         ("        with torch.auto", OFTEN + "        with torch.auto", "set to zero at every batch"),
@@ -370,6 +373,16 @@ def test_batches_that_are_left_over_are_carried_on_unless_the_last_makes_a_step(
     assert found.status == "ported", found.findings
     said = [finding for finding in found.findings if "carries the rest into the next step" in finding.message]
     assert [finding.severity for finding in said] == ["warning"] * warned
+
+
+def test_of_a_schedule_that_steps_by_batch_and_by_epoch_the_one_at_the_epoch_is_named() -> None:
+    step = "            optimizer.zero_grad()\n"
+    text = ACCUMULATED.replace("LOSS", "loss / 4").replace(step, f"            scheduler.step()\n{step}")
+    found = port(text.replace(BEHIND, "    scheduler.step()\n" + BEHIND, 1))
+    assert found.status == "unsupported"
+    said = [finding.message for finding in found.findings if finding.severity == "error"]
+    assert any("a schedule steps with the batches too" in each for each in said)
+    assert any("`scheduler` is no schedule that is read" in each for each in said)
 
 
 BY_HAND = """import torch

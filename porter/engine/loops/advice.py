@@ -28,7 +28,10 @@ DICT = 'Let the collate function return {"input_ids": ..., "attention_mask": ...
 SCHEDULE = "Let transformers.get_scheduler set it, and step that with the optimizer."
 DIVIDE = "Divide the loss by it."
 ONE_WAY = "Keep the one that the TPU run means."
-STEP_SCHEDULE = "Step the schedule behind optimizer.step()."
+STEP_SCHEDULE = (
+    "Step a schedule that needs nothing but its steps behind optimizer.step(), or once behind an epoch's batches."
+)
+ONE_SCHEDULE = "Step one schedule: behind optimizer.step(), or behind an epoch's batches."
 FILTER = "Filter the rows before they are batched."
 ZERO_BEHIND = "Set them to zero behind optimizer.step()."
 CLIP_AT_STEP = "Clip where the optimizer steps."

@@ -27,14 +27,16 @@ class Loop:
     epoch. `accumulates` when `accelerator.accumulate` decides, by the Accelerator's own setting; `divides` is what the
     loss is divided by; `steps_at_last`: the last batch of an epoch makes a step with those left before it. `end` says
     when `max_steps` are over; `ends_all`: no later epoch trains on then. `first_epoch`: where `range(first, epochs)`
-    begins. `clip_if`, `autocast_if`: the conditions under which gradients are clipped and products computed in 16 bits.
-    `obstacles`: what makes it another loop than the standard one.
+    begins. `scheduled_by_epoch`: the schedule steps once an epoch. `clip_if`, `autocast_if`: the conditions under which
+    gradients are clipped and products computed in 16 bits. `obstacles`: what makes it another loop than the standard
+    one.
     """
 
     statement: cst.For | cst.While
     model: str = ""
     optimizer: str = ""
     scheduler: str = ""
+    scheduled_by_epoch: bool = False
     loader: cst.BaseExpression | None = None
     epochs: cst.BaseExpression | None = None
     first_epoch: int = 0

@@ -212,6 +212,8 @@ def read_loop_parts(porting: Training, versions: Mapping[str, str]) -> None:
         text = repr(betas[index]) if known else f"{porting.text('optimizer.betas')}[{index}]"
         values[f"optimizer.beta{index + 1}"] = Value("literal" if known else "expression", text)
     name = SCHEDULES.get(schedule.qualified) if schedule is not None else "constant"
+    if schedule is not None and any(place.startswith("schedule.own_") for place in porting.recipe.values):
+        name = schedule.qualified.rpartition(".")[2]  # by the name of its class, with its arguments
     if name is not None:
         values["schedule.name"] = Value("literal", repr(name))
     if not loop.autocast or _in_bfloat16(porting):

@@ -185,8 +185,9 @@ def missing_parts(porting: Training, loop: Loop) -> Iterator[NotStandard]:
         yield again
     elif loop.scheduler and part(porting, "schedule", loop.scheduler) is None:
         node, made = _where_made(porting, loop, loop.scheduler)
-        reason = f"`{loop.scheduler}` is not one of transformers' schedules{made}"
-        yield NotStandard(node, reason, "Make it with transformers.get_scheduler in this file.")
+        reason = f"`{loop.scheduler}` is no schedule that is read{made}"
+        fix = "Make it in this file with transformers.get_scheduler, or torch.optim.lr_scheduler.LambdaLR and its like."
+        yield NotStandard(node, reason, fix)
     if loop.loader is None:
         return
     name = loader_name(porting, loop)

@@ -13,7 +13,7 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.scopes import walk
-from .advice import APART, CLIP_AT_STEP, DICT, LOADER, STEP_SCHEDULE, ZERO_BEHIND
+from .advice import APART, CLIP_AT_STEP, DICT, LOADER, ONE_SCHEDULE, STEP_SCHEDULE, ZERO_BEHIND
 from .blocks import is_backward, is_step, is_zeroing, lines_of
 from .called_epochs import CalledEpoch, called_epoch, epoch_called_by, mean_outside
 from .counts import End
@@ -257,13 +257,27 @@ class _Reader(StepReader):
                 return
         if isinstance(line, cst.Expr) and isinstance(line.value, cst.Call):
             if is_step(line.value):
-                said = f"`{self.module.code(line.value)}` stands at the epoch, not at the step"
-                raise NotStandard(line, said, STEP_SCHEDULE)
+                self._by_epoch(line.value)
+                return
             if self._acts(line.value):
                 return
         if isinstance(line, cst.Assign) and isinstance(line.targets[0].target, cst.Name):
             self.made[line.targets[0].target.value] = line.value
         self._watches(line)
+
+    def _by_epoch(self, call: cst.Call) -> None:
+        """`scheduler.step()` behind the batches of an epoch."""
+        loop, code = self.loop, self.module.code(call)
+        owner = self.module.code(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+        if call.args:
+            raise NotStandard(call, f"`{code}` steps by what it is given", STEP_SCHEDULE)
+        if not self.stepped or owner == loop.optimizer:
+            raise NotStandard(call, f"`{code}` stands at the epoch, not behind its steps", STEP_SCHEDULE)
+        if loop.scheduler:
+            raise NotStandard(
+                call, f"`{code}` stands at the epoch, and a schedule steps with the batches too", ONE_SCHEDULE
+            )
+        loop.scheduler, loop.scheduled_by_epoch = owner, True
 
     def _without_progress(self, node: cst.BaseExpression) -> cst.BaseExpression:
         while isinstance(node, cst.Call) and self._name(node.func) in PROGRESS and node.args:

@@ -1,4 +1,4 @@
-"""transformers' and DeepSpeed's learning rate schedules as optax schedules, with the same value at every step.
+"""transformers', DeepSpeed's and torch's learning rate schedules as optax schedules, with the same value at every step.
 
 Formulas follow `transformers/optimization.py` 5.12. Both sides evaluate a schedule at the number of updates
 already made, so the first step of a warm-up has rate 0 (except `cosine_warmup_with_min_lr`, which starts one
@@ -9,7 +9,7 @@ would lose the last digits near the end of a cosine.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,17 +28,21 @@ def hf_schedule(
     steps: int,
     kwargs: Mapping[str, Any] | None = None,
     shares: bool = True,
+    every: int = 1,
 ) -> optax.Schedule:
-    """The schedule that transformers builds for `lr_scheduler_type=name`.
+    """The schedule that transformers builds for `lr_scheduler_type=name`, or a class of torch.optim.lr_scheduler.
 
     Args:
         name: `linear`, `cosine`, ... as in `TrainingArguments.lr_scheduler_type`; or the `type` of the scheduler in a
-            DeepSpeed config, `WarmupLR`, `WarmupDecayLR` or `WarmupCosineLR`, with its further `params` as `kwargs`.
+            DeepSpeed config, `WarmupLR`, `WarmupDecayLR` or `WarmupCosineLR`, with its further `params` as `kwargs`;
+            or of torch `LambdaLR`, `CosineAnnealingLR`, `CosineAnnealingWarmRestarts`, `LinearLR`, `StepLR`,
+            `MultiStepLR` or `ExponentialLR`, with its further arguments as `kwargs`.
         learning_rate: peak rate.
         warmup_steps: optimizer steps of warm-up; a number below 1 is a share of `steps`, rounded up.
         steps: optimizer steps of the whole run.
         kwargs: `lr_scheduler_kwargs`.
         shares: False counts a `warmup_steps` below 1 as that part of one step, as transformers before 4.42 does.
+        every: optimizer steps between two of the schedule's own: those of an epoch, where it steps once an epoch.
 
     Returns:
         A function from the number of updates made to the rate, float32; constant after `steps`.
@@ -64,7 +68,7 @@ def hf_schedule(
     rates = np.array([learning_rate * factor(count) for count in range(steps + 1)], np.float32)
 
     def schedule(count: Any) -> Any:
-        return jnp.take(jnp.asarray(rates), count, mode="clip")
+        return jnp.take(jnp.asarray(rates), count // every, mode="clip")
 
     return schedule
 
@@ -253,6 +257,56 @@ def _deepspeed_rise(last: int, warmup: float, warmup_type: str) -> float:
     return last / warmup if warmup_type == "linear" else math.log(last + 1) / math.log(warmup)
 
 
+def _by_function(warmup: float, steps: int, peak: float, *, lr_lambda: _Factor) -> _Factor:
+    if not callable(lr_lambda):
+        raise TypeError("LambdaLR: lr_lambda is a function of the step; a list of them is for groups of parameters")
+    return lr_lambda
+
+
+def _cosine_annealing(warmup: float, steps: int, peak: float, *, T_max: int, eta_min: float = 0.0) -> _Factor:
+    return lambda count: _between(peak, eta_min, _wave(count / T_max))
+
+
+def _warm_restarts(
+    warmup: float, steps: int, peak: float, *, T_0: int, T_mult: int = 1, eta_min: float = 0.0
+) -> _Factor:
+    def factor(count: int) -> float:
+        length = T_0
+        while count >= length:
+            count, length = count - length, length * T_mult
+        return _between(peak, eta_min, _wave(count / length))
+
+    return factor
+
+
+def _between(peak: float, floor: float, share: float) -> float:
+    return (floor + (peak - floor) * share) / peak
+
+
+def _straight(
+    warmup: float,
+    steps: int,
+    peak: float,
+    *,
+    start_factor: float = 1 / 3,
+    end_factor: float = 1.0,
+    total_iters: int = 5,
+) -> _Factor:
+    return lambda count: start_factor + (end_factor - start_factor) * min(count, total_iters) / total_iters
+
+
+def _in_stairs(warmup: float, steps: int, peak: float, *, step_size: int, gamma: float = 0.1) -> _Factor:
+    return lambda count: float(gamma ** (count // step_size))
+
+
+def _at_milestones(warmup: float, steps: int, peak: float, *, milestones: Sequence[int], gamma: float = 0.1) -> _Factor:
+    return lambda count: float(gamma ** sum(milestone <= count for milestone in milestones))
+
+
+def _exponential(warmup: float, steps: int, peak: float, *, gamma: float) -> _Factor:
+    return lambda count: float(gamma**count)
+
+
 _SCHEDULES: dict[str, Callable[..., _Factor]] = {
     "linear": _linear,
     "cosine": _cosine,
@@ -267,4 +321,11 @@ _SCHEDULES: dict[str, Callable[..., _Factor]] = {
     "WarmupLR": partial(_deepspeed_warmup, decays=False),
     "WarmupDecayLR": partial(_deepspeed_warmup, decays=True),
     "WarmupCosineLR": _deepspeed_cosine,
+    "LambdaLR": _by_function,
+    "CosineAnnealingLR": _cosine_annealing,
+    "CosineAnnealingWarmRestarts": _warm_restarts,
+    "LinearLR": _straight,
+    "StepLR": _in_stairs,
+    "MultiStepLR": _at_milestones,
+    "ExponentialLR": _exponential,
 }

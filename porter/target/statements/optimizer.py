@@ -44,6 +44,7 @@ SAID_OF = (
     "schedule.warmup_steps",
     "schedule.kwargs",
 )
+OWN = "schedule.own_"  # the places of a schedule's own arguments
 OPTAX_SCHEDULES = ("constant", "constant_with_warmup", "cosine", "linear")
 
 
@@ -93,7 +94,9 @@ def _optax_name(porting: Porting) -> str | None:
     last, warmup = porting.known("run.max_steps", -1), porting.known("schedule.warmup_steps", 0) or 0
     if isinstance(last, int) and 0 < last <= warmup:
         return None  # Optax's cosine has to be longer than its warmup
-    return str(name.literal) if name is not None and name.known and plain and name.literal in OPTAX_SCHEDULES else None
+    if name is None or not name.known or not plain or name.literal not in OPTAX_SCHEDULES:
+        return None
+    return None if _once_an_epoch(porting) and name.literal != "constant" else str(name.literal)
 
 
 def _optax_schedule(porting: Porting, name: str, rate: str, warmup: str, steps: str) -> Call:
@@ -144,11 +147,26 @@ def _general(porting: Porting, rate: str, steps: str) -> Call:
         arguments.append(Arg(mark(porting, place) + porting.text(place), "warmup_steps"))
     arguments.append(Arg(steps, "steps"))
     kwargs = porting.value("schedule.kwargs")
-    if kwargs is not None and not kwargs.is_literal(None, {}):
+    if own := _own_arguments(porting):
+        arguments.append(Arg(own, "kwargs"))
+    elif kwargs is not None and not kwargs.is_literal(None, {}):
         arguments.append(Arg(mark(porting, "schedule.kwargs") + porting.text("schedule.kwargs"), "kwargs"))
     if _part_of_a_step(porting):
         arguments.append(Arg("False", "shares", comment="# below 1: a part of one step before transformers 4.42"))
+    if _once_an_epoch(porting):
+        arguments.append(Arg(f"{porting.names.batches}.steps_per_epoch", "every"))
     return Call(porting.rt("hf_schedule"), arguments)
+
+
+def _own_arguments(porting: Porting) -> str:
+    """The arguments of a schedule's class as a dict: those that the script gives."""
+    places = [place for place in porting.recipe.values if place.startswith(OWN) and porting.given(place)]
+    found = [f'"{place.removeprefix(OWN)}": {mark(porting, place)}{porting.text(place)}' for place in places]
+    return f"{{{', '.join(found)}}}" if found else ""
+
+
+def _once_an_epoch(porting: Porting) -> bool:
+    return porting.loop is not None and porting.loop.scheduled_by_epoch
 
 
 def warmup_place(porting: Porting) -> str:
