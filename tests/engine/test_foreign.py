@@ -45,6 +45,8 @@ def test_what_a_table_describes_is_looked_at_by_any_name(name: str) -> None:
         LOOP.replace("loss.backward()", "(loss.backward)()"),
         LOOP.replace("loss.backward()", "(loss.backward  # why\n     ())"),
         LOOP.replace("input_ids", "x").replace("import torch", "import torch, peft"),
+        LOOP.replace("input_ids", "batch_input_ids"),
+        LOOP.replace("input_ids", "x").replace("import torch", "import torch\nfrom kogpt2.model import GPT2LMHeadModel"),
     ],
 )
 def test_what_may_be_said_of_a_file_is_looked_for(text: str) -> None:
@@ -85,3 +87,8 @@ def test_the_long_way_finds_nothing_either(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_python_does_not_take_is_refused_at_once() -> None:
     with pytest.raises(InputError, match="does not parse"):
         parse_module(b"def f(:\n", "x.py", lazily=True)
+
+
+def test_a_language_model_of_a_library_of_its_own_is_not_left_alone() -> None:
+    text = LOOP.replace("input_ids", "x").replace("import torch", "import torch\nfrom kogpt2 import GPT2LMHeadModel")
+    assert pipeline.port_module(parse_module(text.encode(), "x.py"), Options()).status == "unsupported"

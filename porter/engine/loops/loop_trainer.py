@@ -37,7 +37,7 @@ from .training_loops import read_loop, training_loops
 LOOP = "torch.training_loop"
 # Who imports one of these trains a language model, wherever it comes from.
 LANGUAGE_MODELS = frozenset({"transformers", "peft", "deepspeed"})
-TOKENS = re.compile(r"\binput_ids\b")
+TOKENS = re.compile(r"input_ids\b|\w(?:LMHeadModel|ForCausalLM)\b")  # or a model's class, of whose library ever
 SCHEDULES = {  # the functions that say a schedule by their own name
     "transformers.get_linear_schedule_with_warmup": "linear",
     "transformers.get_cosine_schedule_with_warmup": "cosine",
