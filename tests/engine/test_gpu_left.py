@@ -141,6 +141,18 @@ def test_a_line_that_tells_of_other_things_too_names_the_tpu() -> None:
     assert "print(f'{jax.devices()[0].device_kind}: {len(sys.argv)} words')" in ported.after
 
 
+def test_a_record_of_the_run_names_the_tpu() -> None:
+    record = "json.dump({'gpu': torch.cuda.get_device_name(0), 'on': f'{torch.cuda.get_device_name()}'}, sys.stdout)"
+    ported = port(sft_script(record, imports="import json\nimport sys\nimport torch"))
+    assert ported.status == "ported"
+    assert "{'gpu': jax.devices()[0].device_kind, 'on': f'{jax.devices()[0].device_kind}'}" in ported.after
+    memory = record.replace("torch.cuda.get_device_name(0)", "torch.cuda.max_memory_allocated() / 1e9")
+    found = port(sft_script(memory, imports="import json\nimport sys\nimport torch"))
+    assert found.status == "ported" and any("is 0 in the port" in finding.message for finding in found.findings)
+    used = record.replace("torch.cuda.get_device_name(0)", "torch.cuda.get_device_name(0) == 'A100'")
+    assert port(sft_script(used, imports="import json\nimport sys\nimport torch")).status == "partial"
+
+
 def test_a_loop_that_tells_of_every_gpu_goes() -> None:
     tells = "print('GPU', i, torch.cuda.get_device_name(i))\n"
     loop = f"for i in range(torch.cuda.device_count()):\n    {tells}"

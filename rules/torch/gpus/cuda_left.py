@@ -29,6 +29,10 @@ RAISING = frozenset(
     set_per_process_memory_fraction FloatTensor HalfTensor LongTensor nvtx.range_push nvtx.range_pop profiler.start
     profiler.stop""".split()
 )
+MEMORY = tuple(
+    f"torch.cuda.{name}" for name in "max_memory_allocated max_memory_reserved memory_allocated memory_reserved".split()
+)
+MEASURED = 'jax.devices()[0].memory_stats()["peak_bytes_in_use"] is what a TPU held; tpu-port plan says it before.'
 # A condition that may well be about the GPU, as the name of a variable has it, too.
 ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator|nvidia|nvml", re.IGNORECASE)
 CATCHES = re.compile(r"\b(?:Exception|BaseException|AssertionError|RuntimeError)\b")
@@ -58,6 +62,19 @@ def name_cuda_left(porting: Porting) -> None:
         shown = code if len(code) <= 60 else f"{called}(...)" if len(called) <= 60 else f"{called[:57]}...(...)"
         message = f"{shown} needs a GPU, and the port comes here: torch raises on a TPU machine."
         porting.find(ID, "error", message, FIX, line, column)
+    _say_memory(porting)
+
+
+def _say_memory(porting: Porting) -> None:
+    """That a record of the GPU's memory holds 0: once, at its first line."""
+    module = porting.module
+    for name in MEMORY:
+        for call in module.calls_by_name.get(name, ()):
+            if _is_answered(porting, call) or not is_reached(porting, call):
+                continue
+            message = f"{module.code(call.func)}() is 0 in the port: what a TPU holds isn't torch's."
+            porting.find(ID, "info", message, MEASURED, *module.location(call))
+            return
 
 
 def _move_loads(porting: Porting) -> None:

@@ -1,7 +1,7 @@
 """Reports of the GPU: lines that only print or log what torch.cuda or NVIDIA's driver says of it, or torch's CUDA.
 
 What it does: takes out such lines, and the variables that were made for them alone. A line that tells of other things,
-too, has the TPU's name for the GPU's.
+too, and a record (`{"gpu": torch.cuda.get_device_name(0)}`) have the TPU's name for the GPU's.
 Why: there is no GPU to tell of, and torch need not be there.
 Example: `print(f"{torch.cuda.max_memory_reserved() / 1024**3} GB reserved")`
 Use instead: `tpu-port plan` for the memory; JAX's profiler for what a run takes.
@@ -14,7 +14,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Binding, Scope, inside
+from porter.packs.script import Binding, Module, Scope, inside
 
 from ._drivers import asks_driver, is_asked_first, names_driver, starts_command
 
@@ -73,7 +73,7 @@ def drop_what_nothing_needs(porting: Porting) -> None:
 
 
 def _name_the_tpu(porting: Porting, scope: Scope) -> None:
-    """`print(f"{torch.cuda.get_device_name(0)}, {rows} rows")` tells of the TPU."""
+    """`print(f"{torch.cuda.get_device_name(0)}, {rows} rows")` and a record of the run tell of the TPU."""
     module = porting.module
     for call in module.calls_by_name.get(NAME, ()):
         if module.scope(call) is not scope:
@@ -82,10 +82,22 @@ def _name_the_tpu(porting: Porting, scope: Scope) -> None:
             node for node in module.ancestors(call) if isinstance(node, cst.BaseSmallStatement | cst.BaseStatement)
         )
         said = line.value if isinstance(line, cst.Expr) else None
-        if isinstance(said, cst.Call) and not porting.covered(module.span(call)[0]):
-            if module.code(said.func).rsplit(".", 1)[-1] in LOGS:
-                porting.edit(*module.span(call), "jax.devices()[0].device_kind", ID, "the name of the TPU")
-                porting.imports.add("import jax")
+        logged = isinstance(said, cst.Call) and module.code(said.func).rsplit(".", 1)[-1] in LOGS
+        if (logged or _is_recorded(module, call)) and not porting.covered(module.span(call)[0]):
+            porting.edit(*module.span(call), "jax.devices()[0].device_kind", ID, "the name of the TPU")
+            porting.imports.add("import jax")
+
+
+def _is_recorded(module: Module, call: cst.Call) -> bool:
+    """Whether a name is written into a record, `{"gpu": torch.cuda.get_device_name(0)}`, and nothing is made of it."""
+    node: cst.CSTNode = call
+    for around in module.ancestors(call):
+        if isinstance(around, cst.DictElement):
+            return around.value is node
+        if not isinstance(around, cst.FormattedStringExpression | cst.FormattedString):
+            return False
+        node = around
+    return False
 
 
 def _variables(porting: Porting, scope: Scope) -> dict[str, Binding]:
