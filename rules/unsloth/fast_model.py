@@ -58,16 +58,26 @@ def _read_bits(porting: Training) -> None:
         return
     if half is not None and half.is_literal(True):
         return
+    held: Value | None = None
     if not eight.known:
         in_four = choice(four.text or four.code, '"nf4"', "None")
-        code = choice(eight.text, '"int8"', f"({in_four})")
-        porting.fill({QUANTIZATION: Value("expression", code, eight.origin)})
+        held = Value("expression", choice(eight.text, '"int8"', f"({in_four})"), eight.origin)
     elif eight.is_literal(True):
-        porting.fill({QUANTIZATION: Value("literal", "'int8'", eight.origin)})
+        held = Value("literal", "'int8'", eight.origin)
     elif not four.known:
-        porting.fill({QUANTIZATION: Value("expression", choice(four.text, '"nf4"', "None"), four.origin)})
+        held = Value("expression", choice(four.text, '"nf4"', "None"), four.origin)
     elif four.is_literal(True):
-        porting.fill({QUANTIZATION: Value("literal", "'nf4'", four.origin)})
+        held = Value("literal", "'nf4'", four.origin)
+    if held is not None and half is not None and not half.known and not _is_the_other(half, four, eight):
+        code = f'"{held.literal}"' if held.known else f"({held.code})"
+        held = Value("expression", choice(half.text, "None", code), half.origin)
+    if held is not None:
+        porting.fill({QUANTIZATION: held})
+
+
+def _is_the_other(half: Value, four: Value, eight: Value) -> bool:
+    """`load_in_4bit=flag, load_in_16bit=not flag`."""
+    return eight.is_literal(False) and not four.known and half.text == f"not {four.text}"
 
 
 def _read_checkpointing(porting: Training) -> None:

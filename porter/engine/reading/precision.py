@@ -62,9 +62,9 @@ def _read_types(porting: Training) -> None:
         chosen = chosen_type(porting, porting.model, dtype)
         porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
         return
-    if dtype is not None and dtype.kind == "default" and weights == "bfloat16" and held is not None:
-        if porting.model is None or porting.model.qualified.startswith("transformers."):
-            _say_codes(porting, f"{CODES}, which transformers 4 makes of a checkpoint where no type is said")
+    of_library = porting.model is not None and not porting.model.qualified.startswith("transformers.")
+    if dtype is not None and dtype.kind == "default" and weights == "bfloat16" and held is not None and not of_library:
+        _say_codes(porting, f"{CODES}, which transformers 4 makes of a checkpoint where no type is said")
         if not held.known and not autocast:  # float32 where the run quantises nothing
             porting.imports.add("import jax.numpy as jnp")
             chosen = choice(asks_when_run(held.code), "jnp.bfloat16", "jnp.float32")

@@ -177,7 +177,8 @@ def _quantization(porting: Porting) -> list[Arg]:
     asked = [argument for config in configs for argument in config.arguments]
     if porting.model is not None:  # handed on by from_pretrained itself
         asked += [argument for argument in porting.model.arguments if argument.name.startswith(OF_FORMATS)]
-    places = ("model.load_in_4bit", "model.load_in_8bit", "model.bnb_4bit_quant_type", "model.quantization_config")
+    flags = ("model.load_in_4bit", "model.load_in_8bit", "model.load_in_16bit")
+    places = (*flags, "model.bnb_4bit_quant_type", "model.quantization_config")
     return [marked(arg, mark_of(porting, asked) + mark(porting, "model.quantization", *places))]
 
 
