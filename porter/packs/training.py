@@ -6,8 +6,10 @@ documents each name; those that aren't listed here may change with any release.
 
 from __future__ import annotations
 
+from ..engine.answering.trained_again import trained_again, why_not_anew
 from ..engine.dating.argument_releases import rewritten_by
 from ..engine.dating.model_families import first_release_of
+from ..engine.dating.row_order import shuffling_in
 from ..engine.draft.findings import NO_FAMILY, NO_TASK
 from ..engine.reading.kbit_preparation import say_float32_between
 from ..engine.receipts.marking import about, also
@@ -80,9 +82,12 @@ __all__ = [
     "rewritten_by",
     "say_float32_between",
     "short_name",
+    "shuffling_in",
     "table_of",
     "tables_by_class",
     "tables_of",
+    "trained_again",
+    "why_not_anew",
 ]
 
 

@@ -67,6 +67,7 @@ _HOMES = {
     "models.rematerialize": ("remat",),
     "rows.stacking": ("stack_rows",),
     "rows.response_masks": ("CompletionOnly", "IgnorePadding", "ResponsesOnly"),
+    "training.start_anew": ("start_anew",),
     "training.train_result": ("train_result",),
     "rollouts.grpo_batches": ("GRPOBatches",),
     "saving.save_model": ("save_model",),

@@ -166,6 +166,10 @@ class Events:
             self._callbacks.append(made)
             made.on_init_end(self._args, self.state, self.control)
 
+    def anew(self) -> None:
+        """Another training of the same trainer: callbacks keep what they noted, as transformers' do."""
+        self.state, self.control = TrainerState(best=self.state.best), TrainerControl()
+
     def begin(self, train_ctx: Any) -> None:
         self.state.max_steps, self.state.global_step = train_ctx.config.max_steps, train_ctx.train_steps
         if self._steps_per_epoch:

@@ -6,12 +6,14 @@ Why: TRL's trainer holds its data; Tunix's is given it.
 Example: `trainer.train()`
 Use instead: `with mesh:` and `trainer.train(batches, eval_batches)`
 Safety: exact. `resume_from_checkpoint=True` becomes `rt.resume_dir` at the trainer; a path to a torch checkpoint
-can't be read and is refused. What `train()` returned is `rt.train_result(trainer, batches)`, where something reads it.
+can't be read and is refused. A call that comes again, in a loop or behind another, has `rt.start_anew(trainer)` in
+front of it. What `train()` returned is `rt.train_result(trainer, batches)`, where something reads it.
 """
 
 import libcst as cst
 
 from porter.packs.api import Field, evaluates_in_training, loads_best, say_keywords, strategy_when_run
+from porter.packs.training import shuffling_in, trained_again, why_not_anew
 from porter.packs.writing import TRAINING
 
 from .saving.save_metrics import say_lacking
@@ -25,6 +27,7 @@ SETTLED = {
     "trial": ("manual", "", "a search over hyper-parameters has no counterpart"),
 }
 UNMEASURED = "total_flos"
+ANEW = "# its schedule from the start; weights and moments go on"
 
 
 def apply(site, porting):
@@ -52,7 +55,8 @@ def apply(site, porting):
         data.append(f'{names.eval_batches} if {strategy} != "no" else None' if strategy else names.eval_batches)
     call = f"{names.trainer}.train({', '.join(data)})"
     inner = site.indent + porting.module.indent
-    new = f"with {names.mesh}:\n{inner}{call}"
+    anew = f"{porting.rt('start_anew')}({names.trainer})  {ANEW}\n{site.indent}" if _starts_anew(site, porting) else ""
+    new = f"{anew}with {names.mesh}:\n{inner}{call}"
     if site.variable is not None and _is_read(site, porting):
         code = f"{porting.rt('train_result')}({names.trainer}, {names.batches})"
         new += f"\n{site.indent}{site.variable} = {code}"
@@ -65,6 +69,17 @@ def apply(site, porting):
         new += f"\n{site.indent}{porting.rt('load_best')}({names.trainer})"
     new += upload_code(porting, site)
     porting.replace_statement(site, new, "Tunix's trainer is given its batches, inside the mesh", part=TRAINING)
+
+
+def _starts_anew(site, porting):
+    """Whether the trainer may have trained before."""
+    if site.node not in trained_again(porting) or why_not_anew(porting):
+        return False
+    drawn = shuffling_in(porting, porting.known("mesh.processes", 1))
+    if drawn[0] == "drawn":
+        message = f"{drawn[1]} draw other orders of the rows for each training; the port's trainings have one."
+        porting.find(ID, "info", message, "", site.line, site.column)
+    return True
 
 
 def _is_read(site, porting):

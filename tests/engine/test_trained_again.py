@@ -1,5 +1,7 @@
 """Trainers that train more than once."""
 
+import re
+
 import pytest
 
 from .porting import port, sft_script
@@ -11,7 +13,7 @@ SAID = "train() is called again here"
     ("after", "times"),
     [
         ("trainer.train()", 0),
-        ("for epoch in range(3):\n    trainer.train()\n    print(trainer.evaluate())", 1),
+        ('for epoch in range(3):\n    trainer.train()\n    trainer.save_model(f"out/{epoch}")', 1),
         ("while True:\n    trainer.train()\n    if done():\n        break", 1),
         ("trainer.train()\ntrainer.train()", 1),
         ("if first:\n    trainer.train()\ntrainer.train()", 1),
@@ -22,15 +24,28 @@ SAID = "train() is called again here"
         ("while True:\n    try:\n        trainer.train()\n        break\n    except OSError:\n        pass", 0),
     ],
 )
-def test_a_second_training_is_an_error(after: str, times: int) -> None:
+def test_a_second_training_starts_anew(after: str, times: int) -> None:
     found = port(sft_script(after=after))
+    assert len(re.findall(r"^ *rt\.start_anew\(trainer\)", found.after, re.MULTILINE)) == times
+    assert found.status == "ported" and SAID not in str(found.recipe.findings)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        sft_script(config=', fsdp="full_shard"', after="trainer.train()\ntrainer.train()"),
+        sft_script(after="trainer.train()\ntrainer.train(resume_from_checkpoint=True)"),
+    ],
+)
+def test_a_second_training_that_cannot_start_anew_is_an_error(script: str) -> None:
+    found = port(script)
     said = [finding for finding in found.recipe.findings if SAID in finding.message]
-    assert len(said) == times
-    assert (found.status == "partial") == bool(times)
+    assert len(said) == 1 and found.status == "partial" and "start_anew" not in found.after
 
 
 def test_a_trainer_made_in_the_loop_trains_each_time() -> None:
     script = sft_script(after="")
     head, made = script[: script.index("trainer = ")], script[script.index("trainer = ") :]
     body = "".join(f"    {line}" for line in made.strip().splitlines(keepends=True))
-    assert SAID not in str(port(f"{head}for seed in range(3):\n{body}\n    trainer.train()\n").recipe.findings)
+    found = port(f"{head}for seed in range(3):\n{body}\n    trainer.train()\n")
+    assert SAID not in str(found.recipe.findings) and "start_anew" not in found.after

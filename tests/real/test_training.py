@@ -22,6 +22,7 @@ from porter.runtime.saving.checkpoints import fresh_dir, resume_dir
 from porter.runtime.training.hooks import log_every
 from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
 from porter.runtime.training.schedules import hf_schedule
+from porter.runtime.training.start_anew import start_anew
 from porter.runtime.training.trackers import begin_runs
 from porter.runtime.training.train_result import train_result
 from porter.runtime.training.training_settings import (
@@ -71,7 +72,7 @@ def arguments(folder: Path, **settings: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def run_transformers(folder: Path, callbacks: Any = (), **settings: Any) -> list[dict[str, Any]]:
+def run_transformers(folder: Path, callbacks: Any = (), times: int = 1, **settings: Any) -> list[dict[str, Any]]:
     from transformers import Trainer, TrainingArguments
 
     rows = [{"x": x, "y": y} for x, y in zip(X, Y, strict=True)]
@@ -79,7 +80,8 @@ def run_transformers(folder: Path, callbacks: Any = (), **settings: Any) -> list
         **arguments(folder, **settings), use_cpu=True, train_sampling_strategy="sequential", label_names=["y"]
     )
     trainer = Trainer(TorchLine(), args, train_dataset=rows, eval_dataset=rows, callbacks=[*callbacks])
-    trainer.train()
+    for _ in range(times):
+        trainer.train()
     return [line for line in trainer.state.log_history if {"loss", "eval_loss", "train_loss"} & line.keys()]
 
 
@@ -133,6 +135,30 @@ def test_a_trainer_that_is_done_does_not_train_again_in_silence(tmp_path: Path) 
     trainer, _ = run_tunix(tmp_path)
     with pytest.raises(RuntimeError, match="has made its"):
         trainer.train(BATCHES, EVAL)
+
+
+def test_a_trainer_that_starts_anew_trains_on_as_transformers_does(tmp_path: Path) -> None:
+    """The schedule from its start, with the weights and moments of the time before; checkpoints beside the first's."""
+    saved = {"save_strategy": "steps", "save_steps": 4}
+    trainer, hooks = run_tunix(tmp_path / "tunix", **saved)
+    trainer.config.max_steps = 3  # as a callback that stops early leaves it
+    start_anew(trainer)
+    trainer.train(BATCHES, EVAL)
+    *theirs, result = run_transformers(tmp_path / "trainer", times=2, **saved)
+    assert train_result(trainer).training_loss == pytest.approx(result["train_loss"], rel=2e-6)
+    assert [line["step"] for line in hooks.history] == [line["step"] for line in theirs]
+    for ours, line in zip(hooks.history, theirs, strict=True):
+        for name in set(line) & {"loss", "eval_loss", "grad_norm", "learning_rate", "epoch"}:
+            assert ours[name] == pytest.approx(line[name], rel=1e-5), (name, line["step"])
+    assert {"4", "8", "10"} <= {each.name for each in (tmp_path / "tunix-2").iterdir()}
+
+
+def test_a_trainer_that_has_not_trained_is_left_alone_by_start_anew(tmp_path: Path) -> None:
+    trainer = PeftTrainer(Line(), optax.sgd(0.1), TrainingConfig(eval_every_n_steps=1, max_steps=2))
+    trainer.with_training_hooks(log_every(1))
+    before = trainer.checkpoint_manager
+    start_anew(trainer)
+    assert trainer.checkpoint_manager is before
 
 
 def test_the_record_is_the_trainers_own_state(tmp_path: Path) -> None:

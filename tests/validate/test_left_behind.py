@@ -52,6 +52,21 @@ def test_the_same_things_are_equal() -> None:
 @pytest.mark.parametrize(
     ("port", "words"),
     [
+        ([], "the source trains 2 times, the port 1 times"),
+        ([event("training", None, 2, 3, loss=1.5)], "training 2 has 4 steps in the source, 3 in the port"),
+        ([event("training", None, 2, 4, loss=1.6)], "training 2: mean loss 1.5000000 in the source, 1.6000000"),
+    ],
+)
+def test_a_second_training_is_compared(port: list[dict[str, Any]], words: str) -> None:
+    source = [event("training", None, 2, 4, loss=1.5)]
+    assert check(source, source).status == "equal"
+    found = check(port, source)
+    assert found.status == "differs" and words in found.detail
+
+
+@pytest.mark.parametrize(
+    ("port", "words"),
+    [
         (without("weights"), "line 41 of the source: the source saves the adapter in out_adapter, the port doesn't"),
         (without("tokenizer"), "saves the tokenizer in out_adapter, the port doesn't"),
         (

@@ -5,6 +5,7 @@
         report(trainer.evaluate())
 
 trains three times under transformers, each with its own schedule from the weights, and the moments, of the one before.
+`rt.start_anew(trainer)` in front of each does the same; where it can't, a person is asked.
 """
 
 from __future__ import annotations
@@ -14,36 +15,60 @@ from itertools import pairwise
 import libcst as cst
 
 from ...source.calls import function_around
+from ...target.preference import KINDS as OF_PAIRS
+from ..reading.precision import under_fsdp
+from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
+from ..script.training import Training
 from ..script.uses_of_training import role_uses
 from ..steps.step import Phase, step
 
 RULE = "TP111"
+KINDS = ("sft", "causal-lm", *OF_PAIRS)
 LEAVES = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
-@step(Phase.NAME, of="trainer")
-def say_trained_again(porting: Porting) -> None:
-    """Name the first call of train() that comes again, in a loop around it or behind another one."""
-    module, site = porting.module, porting.trainer
-    if site is None or porting.loop is not None:
-        return
+def trained_again(porting: Training) -> tuple[cst.Call, ...]:
+    """The calls of train() that come again, in a loop around them or behind another one, in the order of the file."""
+    module = porting.module
+    if porting.trainer is None or porting.loop is not None:
+        return ()
     found = (use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.train()")
     calls = sorted((call for call in found if isinstance(call, cst.Call)), key=lambda call: module.span(call)[0])
     again = [call for call in calls if _repeats(porting, call)]
     again += [
         later for earlier, later in pairwise(calls) if later not in again and not _instead(porting, earlier, later)
     ]
-    for call in sorted(again, key=lambda call: module.span(call)[0])[:1]:
+    return tuple(sorted(again, key=lambda call: module.span(call)[0]))
+
+
+def why_not_anew(porting: Training) -> str:
+    """What keeps a trainer from training again as the GPU run's did; nothing where it can."""
+    assert porting.trainer is not None
+    if table_of(porting, porting.trainer).kind not in KINDS:
+        return "The port of a trainer that samples has its rounds planned from the start"
+    if under_fsdp(porting) or porting.known("mesh.deepspeed"):
+        return "Under FSDP and DeepSpeed the optimizer of the time before isn't kept as it was"
+    if porting.resumes:
+        return "What a later time resumes from is decided where the trainer is made"
+    return ""
+
+
+@step(Phase.NAME, of="trainer")
+def say_trained_again(porting: Porting) -> None:
+    """Name the first call of train() that comes again, where the port's trainer can't."""
+    again = trained_again(porting)
+    reason = why_not_anew(porting) if again else ""
+    for call in again[:1] if reason else ():
         message = (
             "train() is called again here: transformers starts anew each time, from the weights and moments of the "
-            "time before; Tunix's trainer has made its max_steps then, and trains nothing."
+            f"time before; Tunix's trainer has made its max_steps then, and trains nothing. {reason}."
         )
         fix = "Train once with as many epochs, or make batches, optimizer and trainer anew for each time."
-        porting.find(RULE, "error", message, fix, *module.location(call))
+        porting.find(RULE, "error", message, fix, *porting.module.location(call))
 
 
-def _repeats(porting: Porting, call: cst.Call) -> bool:
+def _repeats(porting: Training, call: cst.Call) -> bool:
     """Whether a loop that the trainer isn't made in goes around a call, and goes on behind it."""
     assert porting.trainer is not None
     made_in = set(porting.module.ancestors(porting.trainer.node))
@@ -59,7 +84,7 @@ def _repeats(porting: Porting, call: cst.Call) -> bool:
     return False
 
 
-def _instead(porting: Porting, earlier: cst.Call, later: cst.Call) -> bool:
+def _instead(porting: Training, earlier: cst.Call, later: cst.Call) -> bool:
     """Whether the later call runs only where the earlier one didn't, or failed; other functions are not followed."""
     module = porting.module
     if function_around(module, earlier) is not function_around(module, later):

@@ -103,6 +103,13 @@ class LogLines(TrainingHooks):
         self._stopping = Stopping()
         self._evaluations: list[dict[str, float]] = []
         self.started: float | None = None  # time.perf_counter() at the start of the run
+        self.asked: tuple[int | None, Any] | None = None  # max_steps and the checkpoints' folder of the first training
+
+    def anew(self) -> None:
+        """Another training of the same trainer follows, see `rt.start_anew`."""
+        self.history, self.started = [], None
+        self._events.anew()
+        self.recording.anew()
 
     def on_train_start(self, train_ctx: Any) -> None:
         steps, managed = train_ctx.config.max_steps, getattr(train_ctx, "is_managed_externally", False)
@@ -111,6 +118,7 @@ class LogLines(TrainingHooks):
                 f"train() is called again, and Tunix's trainer has made its {steps} steps: transformers would start "
                 "anew. Make batches, optimizer and trainer anew to train on"
             )
+        self.asked = self.asked or (steps, train_ctx.config.checkpoint_root_directory)
         begin_runs(train_ctx)
         self.started, self._trains = time.perf_counter(), True
         self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1

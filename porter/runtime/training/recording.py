@@ -53,6 +53,10 @@ class Recording:
         """Write nothing."""
         self._off = True
 
+    def anew(self) -> None:
+        """Another training of the same trainer."""
+        self._saved = set()
+
     def begin(self, train_ctx: Any, state: TrainerState) -> None:
         """The run starts, or goes on behind `train_ctx.train_steps`."""
         folder = _folder(train_ctx) or self._output_dir

@@ -42,6 +42,7 @@ def check_left_behind(source: Trace, port: Trace, tolerances: Tolerances) -> lis
         *_saved(ours, theirs, "tokenizer"),
         *_uploads(ours, theirs),
         *_checkpoints(ours, theirs),
+        *_trainings(ours, theirs, tolerances),
         *_evaluations(ours, theirs, tolerances),
         *_during(source, port),
         *_logs(ours, theirs),
@@ -160,6 +161,24 @@ def _checkpoints(ours: Sequence[Event], theirs: Sequence[Event]) -> Iterable[Dif
         yield detail, "output_dir", place
 
 
+def _trainings(ours: Sequence[Event], theirs: Sequence[Event], tolerances: Tolerances) -> Iterable[Difference]:
+    """Trainings behind the first: as many, of as many steps, and with the same mean losses."""
+    wanted, got = _of(ours, "training"), _of(theirs, "training")
+    if len(wanted) != len(got):
+        cause = "rt.start_anew, or a trainer of its own"
+        detail = f"the source trains {len(wanted) + 1} times, the port {len(got) + 1} times"
+        yield detail, cause, _place(wanted[len(got)]) if len(wanted) > len(got) else None
+    for a, b in zip(wanted, got, strict=False):
+        (number, steps), (_, others) = a["items"], b["items"]
+        one, other = a["loss"], b["loss"]
+        if steps != others:
+            detail = f"training {number} has {steps} steps in the source, {others} in the port"
+            yield detail, "num_train_epochs, max_steps or the rows", _place(a)
+        elif not abs(one - other) <= 10 * tolerances.evaluation * max(abs(one), 0.1):
+            detail = f"training {number}: mean loss {one:.7f} in the source, {other:.7f} in the port"
+            yield detail, "the weights, moments or schedule that it begins with, or its rows", _place(a)
+
+
 def _evaluations(ours: Sequence[Event], theirs: Sequence[Event], tolerances: Tolerances) -> Iterable[Difference]:
     """`trainer.evaluate()` beside training: as often, and with the same losses."""
     for when in ("before", "after"):
@@ -199,6 +218,7 @@ def _counted(events: Sequence[Event]) -> str:
         "weights": "saves of weights",
         "tokenizer": "of tokenizers",
         "upload": "uploads",
+        "training": "trainings behind the first",
         "evaluation": "evaluations beside training",
     }
     counts = [f"{len(_of(events, kind))} {name}" for kind, name in names.items() if _of(events, kind)]

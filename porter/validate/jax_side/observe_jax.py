@@ -309,6 +309,13 @@ def average_new_rows(vocabulary: Any) -> None:
     vocabulary.new_rows = new_rows
 
 
+def losses_of(trainer: Any) -> list[float]:
+    """The loss of each optimizer step that Tunix has logged."""
+    logger, prefix = trainer.metrics_logger, trainer.metrics_prefix
+    known = logger.metric_exists(prefix, "loss", "train")
+    return [float(loss) for loss in logger.get_metric_history(prefix, "loss", "train")] if known else []
+
+
 def patch_trainer(observer: Observer) -> None:
     """PeftTrainer starts from the source's weights, feeds the wanted steps, and tells losses and norms."""
     from tunix.sft import peft_trainer
@@ -333,8 +340,12 @@ def patch_trainer(observer: Observer) -> None:
         observer.begin(self)
         if hasattr(getattr(self, "training_hooks", None), "recording"):
             self.training_hooks.recording.off()  # it would lie where the script says
+        later, before = observer.done, len(losses_of(self))
         train(self, observer.batches(self, train_ds), eval_ds, *args, **kwargs)
         observer.finished(self)
+        if later:
+            losses = losses_of(self)[before:]
+            observer.events.trained(len(losses), sum(losses) / max(1, len(losses)))
 
     @functools.wraps(after_step)
     def patched_after(self: Any, aux: Any) -> None:

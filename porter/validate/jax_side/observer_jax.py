@@ -117,6 +117,11 @@ class Observer:
             adapter = adapter_of(self.runtime, model)
         self._initial = adapter
 
+    @property
+    def done(self) -> bool:
+        """Whether the training that is watched step by step is over."""
+        return self._done
+
     def begin(self, trainer: Any) -> None:
         if self._done:
             return

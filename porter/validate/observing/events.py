@@ -44,6 +44,11 @@ class Events:
         partial.write_text(json.dumps(self.found, default=str), encoding="utf-8")
         partial.replace(self._folder / FILE)
 
+    def trained(self, steps: int, loss: float) -> None:
+        """A training behind the first, which alone is watched step by step."""
+        number = sum(event["kind"] == "training" for event in self.found) + 2
+        self.add("training", items=[number, int(steps)], loss=float(loss))
+
     def path(self, path: Any) -> str:
         """`path` as both sides call it, whether it was redirected before (then its parts are joined by _) or not."""
         absolute = os.path.normpath(os.path.join(self._here, str(path)))

@@ -350,6 +350,7 @@ def patch_trainer(observer: Observer) -> None:
         observer.dataset = marks(self.train_dataset)
         if observer.settings.chance is not None:
             seed_masks(self, observer.settings.chance)
+        later = observer.done
         try:
             result = train(self, **{name: value for name, value in kwargs.items() if name != "model_path"})
         except Exception:
@@ -357,6 +358,8 @@ def patch_trainer(observer: Observer) -> None:
                 observer.finished(self)
             raise
         observer.finished(self)
+        if later:
+            observer.events.trained(result.global_step, result.training_loss)
         return result
 
     @functools.wraps(training_step)

@@ -45,8 +45,8 @@ trainer.with_training_hooks(rt.log_every(10, schedule=schedule, steps_per_epoch=
 if os.environ.get("GO"):
     with mesh:
         trainer.train(batches)
-# TODO(tpu-port TP111): train() is called again here: transformers starts anew each time, from the weights and moments of the time before; Tunix's trainer has made its max_steps then, and trains nothing. Train once with as many epochs, or make batches, optimizer and trainer anew for each time.
 for k in range(3):
+    rt.start_anew(trainer)  # its schedule from the start; weights and moments go on
     with mesh:
         trainer.train(batches)  # thrice
 # TODO(tpu-port TP111): trainer.train() stands inside other code on its line. Write it as a statement of its own line, and port again.
@@ -60,6 +60,7 @@ x = 1; trainer.train(); y = 2
 g = lambda: trainer.train()
 while True: pass
 try:
+    rt.start_anew(trainer)  # its schedule from the start; weights and moments go on
     with mesh:
         trainer.train(batches)
 finally: print(1)
