@@ -15,7 +15,6 @@ from itertools import pairwise
 import libcst as cst
 
 from ...source.calls import function_around
-from ...target.preference import KINDS as OF_PAIRS
 from ..reading.precision import under_fsdp
 from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
@@ -24,7 +23,7 @@ from ..script.uses_of_training import role_uses
 from ..steps.step import Phase, step
 
 RULE = "TP111"
-KINDS = ("sft", "causal-lm", *OF_PAIRS)
+KINDS = ("sft", "causal-lm", "dpo", "orpo", "cpo", "kto")
 LEAVES = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
