@@ -15,7 +15,6 @@ from itertools import pairwise
 import libcst as cst
 
 from ...source.calls import function_around
-from ..reading.precision import under_fsdp
 from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
 from ..script.training import Training
@@ -46,7 +45,8 @@ def why_not_anew(porting: Training) -> str:
     assert porting.trainer is not None
     if table_of(porting, porting.trainer).kind not in KINDS:
         return "The port of a trainer that samples has its rounds planned from the start"
-    if under_fsdp(porting) or porting.known("mesh.deepspeed"):
+    launched = str(porting.known("mesh.distributed_type", "")).rpartition(".")[2].upper()
+    if launched in ("FSDP", "DEEPSPEED") or porting.known("mesh.fsdp") or porting.known("mesh.deepspeed"):
         return "Under FSDP and DeepSpeed the optimizer of the time before isn't kept as it was"
     if porting.resumes:
         return "What a later time resumes from is decided where the trainer is made"
