@@ -6,7 +6,6 @@ documents each name; those that aren't listed here may change with any release.
 
 from __future__ import annotations
 
-from ..engine.answering.trained_again import trained_again, why_not_anew
 from ..engine.dating.argument_releases import rewritten_by
 from ..engine.dating.model_families import first_release_of
 from ..engine.dating.row_order import shuffling_in
@@ -86,8 +85,6 @@ __all__ = [
     "table_of",
     "tables_by_class",
     "tables_of",
-    "trained_again",
-    "why_not_anew",
 ]
 
 

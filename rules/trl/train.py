@@ -13,11 +13,12 @@ front of it. What `train()` returned is `rt.train_result(trainer, batches)`, whe
 import libcst as cst
 
 from porter.packs.api import Field, evaluates_in_training, loads_best, say_keywords, strategy_when_run
-from porter.packs.training import shuffling_in, trained_again, why_not_anew
+from porter.packs.training import shuffling_in
 from porter.packs.writing import TRAINING
 
 from .saving.save_metrics import say_lacking
 from .saving.uploading import upload_code
+from .trained_again import trained_again, why_not_anew
 
 ID = "TP111"
 MATCHES = ("@trainer.train()",)

@@ -14,13 +14,11 @@ from itertools import pairwise
 
 import libcst as cst
 
-from ...source.calls import function_around
-from ..script.fill_from_tables import table_of
-from ..script.porting import Porting
-from ..script.training import Training
-from ..script.uses_of_training import role_uses
-from ..steps.step import Phase, step
+from porter.packs.api import Phase, Porting, step
+from porter.packs.script import function_around, role_uses
+from porter.packs.training import Training, table_of
 
+PART_OF = "trl"
 RULE = "TP111"
 KINDS = ("sft", "causal-lm", "dpo", "orpo", "cpo", "kto")
 LEAVES = (cst.Return, cst.Raise, cst.Break, cst.Continue)
