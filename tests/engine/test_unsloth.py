@@ -500,3 +500,23 @@ def test_where_nothing_names_the_release_the_port_does_what_is_written_and_says_
     kept = GIVEN_BESIDE.replace("trainer = ", 'args = TrainingArguments("out")\nprint(args)\ntrainer = ')
     found = port(kept.format(config="args", install="pip install unsloth==2026.6.8", given=GIVEN, of_model=2048))
     assert "packing=True" in found.after and said_lost(found) == ["warning"]
+
+
+GEMMA = "FastModel.from_pretrained('unsloth/gemma-3-4b-it', load_in_4bit=False)\n"
+
+
+@pytest.mark.parametrize(
+    ("load", "call", "asked"),
+    [
+        (GEMMA, "tokenizer.apply_chat_template(talk)", "tokenizer.apply_chat_template(talk, tokenize=False)"),
+        (GEMMA, "tokenizer.apply_chat_template(talk, tokenize=True)", ""),
+        (GEMMA.replace("4b", "1b"), "tokenizer.apply_chat_template(talk)", ""),
+        (LOAD, "tokenizer.apply_chat_template(talk)", ""),
+    ],
+)
+def test_a_multimodal_models_processor_gives_texts(load: str, call: str, asked: str) -> None:
+    texts = f"tokenizer = get_chat_template(tokenizer, chat_template='gemma-3')\ntext = {call}\n"
+    text = f"{HEAD}from unsloth import FastModel, get_chat_template\nmodel, tokenizer = {load}{PUT_IN}{texts}"
+    made = "SFTTrainer(model, args=SFTConfig('out'), train_dataset=rows, processing_class=tokenizer)"
+    after = port(f"{text}trainer = {made}\ntrainer.train()\n").after
+    assert (f"text = {asked}\n" in after) if asked else ("tokenize=False" not in after)

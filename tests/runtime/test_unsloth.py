@@ -160,6 +160,15 @@ def test_the_templates_texts(template: str) -> None:
     assert tokenizer("llama3").chat_template != made.chat_template
 
 
+def test_gemmas_template_takes_texts_in_parts() -> None:
+    made = rt.get_chat_template(tokenizer("llama3"), "gemma-3")
+    talk = [{"role": "system", "content": "S"}, *TALK[:2]]
+    parted = [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in talk]
+    assert made.apply_chat_template(parted, tokenize=False) == made.apply_chat_template(talk, tokenize=False)
+    with pytest.raises(Exception, match="renders texts"):
+        made.apply_chat_template([{"role": "user", "content": [{"type": "image"}]}], tokenize=False)
+
+
 def test_other_templates_are_refused() -> None:
     with pytest.raises(ValueError, match="is not one of gemma-3"):
         rt.get_chat_template(tokenizer("llama3"), "vicuna")

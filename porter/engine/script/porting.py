@@ -15,7 +15,7 @@ import libcst as cst
 
 from ...source.remarks import Heading
 from ...text.edit import Edit
-from ...text.edits import apply_edits, begins_paragraph, comments_above, whole_lines, without_inner
+from ...text.edits import apply_edits, begins_paragraph, comments_above, line_start, whole_lines, without_inner
 from ...text.replaced import Replaced
 from ...text.respelled import repeats, respelled
 from .sites import Site, can_not_fail, counts_for_nothing, indentation, shown, small_statement
@@ -165,6 +165,17 @@ class Porting(Training):
             new = f"\n{site.indent}{step}" + new.replace("\n", f"\n{step}")
         self.edit(start, site.statement_end, new, site.rule, reason, part=part)
         self.imports.update(imports)
+
+    def add_keyword(self, call: cst.Call, code: str, rule: str, reason: str, *, behind: cst.Arg | None = None) -> None:
+        """A further keyword of a call that has arguments, behind one of them or the last: on a line of its own where
+        that has one."""
+        argument = behind or call.args[-1]
+        start, end = self.module.span(argument)
+        end = max(end, self.module.span(argument.value)[1])
+        line = line_start(self.module.text, start)
+        space = self.module.text[line:start]
+        parted = f"\n{space}" if line > self.module.span(call)[0] and not space.strip() else " "
+        self.edit(end, end, f",{parted}{code}", rule, reason)
 
     def remove_with_heading(self, node: cst.CSTNode, rule: str, reason: str) -> list[str]:
         """Take a statement of its own line out with the comment that heads it; the comment's lines, as far as they

@@ -12,7 +12,6 @@ import libcst as cst
 
 from ...source.calls import argument_of, calls_of, returned
 from ...source.scopes import Binding, Scope
-from ...text.edits import line_start
 from ..script.following.reaching import reaching
 from ..script.porting import Porting
 from ..script.sites import shortened
@@ -145,13 +144,8 @@ class _Follower:
     def _ask_for_ids(self, node: cst.Call, tensors: cst.Arg) -> None:
         """transformers before 5 gave the token ids without being asked for them alone."""
         if not any(arg.keyword is not None and arg.keyword.value == "return_dict" for arg in node.args):
-            module = self._porting.module
-            start = module.span(tensors)[0]
-            line = line_start(module.text, start)
-            space = module.text[line:start]
-            parted = f"\n{space}" if line > module.span(node)[0] and not space.strip() else " "
-            end = module.span(tensors)[1]
-            self._porting.edit(end, end, f",{parted}return_dict=False", self._rule, "transformers 5 gives more")
+            reason = "transformers 5 gives more"
+            self._porting.add_keyword(node, "return_dict=False", self._rule, reason, behind=tensors)
             self._porting.answers.setdefault(IDS_ASKED, set()).add(node)
 
     def _name(self, name: str, scope: Scope, bindings: Sequence[Binding], depth: int, ids: bool) -> None:

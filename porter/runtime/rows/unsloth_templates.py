@@ -1,7 +1,7 @@
 """`get_chat_template`: the chat templates that Unsloth's function of this name puts into a tokenizer.
 
 Written for conversations of texts by system, user and assistant, of which they make the same text as Unsloth's; a
-conversation with tools or images is refused when it is rendered. Those templates are here that change nothing of a
+conversation with tools or images is refused when it is rendered. Gemma 3's takes texts in parts, too. Those templates are here that change nothing of a
 tokenizer but its template: of Gemma 3 and 4, Llama 3.1 to 3.3 and Qwen 2.5.
 """
 
@@ -21,16 +21,32 @@ _ONLY_TEXT = """
 {%- if tools %}{{- raise_exception("this template renders no tools") }}{%- endif %}
 """
 
+_TEXT_PARTS = """
+{%- for message in messages %}
+    {%- set known = message['role'] in ['system', 'user', 'assistant'] and not message['tool_calls'] %}
+    {%- set parts = [] if message['content'] is string else message['content'] %}
+    {%- if not known or parts | rejectattr('type', 'equalto', 'text') | list %}
+        {{- raise_exception("this template renders texts of system, user and assistant") }}
+    {%- endif %}
+{%- endfor %}
+{%- if tools %}{{- raise_exception("this template renders no tools") }}{%- endif %}
+"""
+
 _GEMMA = """
+{%- macro said(content) %}
+    {%- if content is string %}{{- content | trim }}
+    {%- else %}{%- for part in content %}{{- part['text'] | trim }}{%- endfor %}{%- endif %}
+{%- endmacro %}
 {{- bos_token }}
-{%- set system = messages[0]['content'] + '\\n\\n' if messages[0]['role'] == 'system' else '' %}
+{%- set first = messages[0]['content'] if messages[0]['content'] is string else messages[0]['content'][0]['text'] %}
+{%- set system = first + '\\n\\n' if messages[0]['role'] == 'system' else '' %}
 {%- set turns = messages[1:] if messages[0]['role'] == 'system' else messages %}
 {%- for message in turns %}
     {%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}
         {{- raise_exception("Conversation roles must alternate user/assistant/user/assistant/...") }}
     {%- endif %}
     {{- '<start_of_turn>' + ('model' if message['role'] == 'assistant' else message['role']) + '\\n' }}
-    {{- (system if loop.first else '') + message['content'] | trim + '<end_of_turn>\\n' }}
+    {{- (system if loop.first else '') + said(message['content']) + '<end_of_turn>\\n' }}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<start_of_turn>model\\n' }}{%- endif %}
 """
@@ -97,5 +113,6 @@ def get_chat_template(
     if system_message is not None:
         raise ValueError("get_chat_template(system_message=...) is not ported: put a system message into the rows")
     made = copy.deepcopy(tokenizer)
-    made.chat_template = _ONLY_TEXT + TEMPLATES[chat_template]
+    template = TEMPLATES[chat_template]
+    made.chat_template = (_TEXT_PARTS if template is _GEMMA else _ONLY_TEXT) + template
     return made

@@ -11,7 +11,7 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, is_before, step
-from porter.packs.script import IDS_ASKED, Unknown, evaluate, inside, line_start
+from porter.packs.script import IDS_ASKED, Unknown, evaluate, inside
 
 PART_OF = "TP005"
 NAME = "apply_chat_template"
@@ -27,7 +27,7 @@ def ask_for_ids(porting: Porting) -> None:
         return
     for call in module.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == NAME and _gives_ids(porting, call):
-            _ask(porting, call)
+            porting.add_keyword(call, "return_dict=False", PART_OF, REASON)
 
 
 def _gives_ids(porting: Porting, call: cst.Call) -> bool:
@@ -50,12 +50,3 @@ def _is_false(porting: Porting, value: cst.BaseExpression) -> bool:
     except Unknown:
         return False
 
-
-def _ask(porting: Porting, call: cst.Call) -> None:
-    module = porting.module
-    start, end = module.span(call.args[-1])
-    end = max(end, module.span(call.args[-1].value)[1])
-    line = line_start(module.text, start)
-    space = module.text[line:start]
-    parted = f"\n{space}" if line > module.span(call)[0] and not space.strip() else " "
-    porting.edit(end, end, f",{parted}return_dict=False", PART_OF, REASON)

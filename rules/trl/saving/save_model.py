@@ -9,7 +9,10 @@ given to a trainer with `peft_config=` and is saved by its own name is the whole
 layers; the port writes the adapter, and a finding says so.
 """
 
+from dataclasses import replace
+
 from porter.packs.api import saved_tokenizer, say_keywords
+from porter.packs.script import is_tokenizer
 
 from ._named_base import is_named_base, say_named_base
 
@@ -37,13 +40,17 @@ MATCHES = (
     "@model.save_pretrained()",
 )
 POSITIONAL = {
-    "@trainer.save_model()": ("output_dir",),
+    "@trainer.save_model()": ("output_dir", "_internal_call"),
     "@trainer.model.save_pretrained()": ("save_directory",),
     "@model.save_pretrained()": ("save_directory",),
 }
+# What PEFT's and transformers' own save_pretrained name their further positional arguments.
+OF_PEFT = ("safe_serialization", "selected_adapters", "save_embedding_layers", "is_main_process")
+OF_TRANSFORMERS = ("is_main_process", "state_dict")  # the next is another from 5.0 on
 
 
 def apply(site, porting):
+    site = _named(site, porting)
     target = site.argument("output_dir", "save_directory")
     path = target.text if target is not None else porting.output_dir()
     lora = porting.saves_adapter
@@ -54,6 +61,23 @@ def apply(site, porting):
         arguments.append(f"tokenizer={tokenizer}")
     new = f"{function}({', '.join(arguments)})"
     porting.replace(site, new, "the adapter as PEFT writes it" if lora else "the weights as transformers writes them")
-    say_keywords(porting, site, SETTLED, "output_dir", "save_directory")
+    say_keywords(porting, site, {**SETTLED, **_of_tokenizers(site, porting)}, "output_dir", "save_directory")
     if site.qualified == "@model.save_pretrained()" and is_named_base(porting, site):
         say_named_base(porting, site, "save_pretrained")
+
+
+def _named(site, porting):
+    """The call with the names of its further positional arguments, which hang on the model's class."""
+    names = OF_PEFT if porting.saves_adapter else OF_TRANSFORMERS
+    by_place = {f"argument {index}": name for index, name in enumerate(names, start=2)}
+    named = (replace(argument, name=by_place.get(argument.name, argument.name)) for argument in site.arguments)
+    return replace(site, arguments=tuple(named))
+
+
+def _of_tokenizers(site, porting):
+    """`model.save_pretrained(folder, tokenizer)`: what becomes of the tokenizer, which no such method saves."""
+    for argument in site.arguments:
+        if argument.name in ("safe_serialization", "is_main_process") and is_tokenizer(porting.module, argument.node):
+            reason = f"the second argument is {argument.name}, and true: the tokenizer isn't saved by this call"
+            return {argument.name: ("dropped", "", reason)}
+    return {}
