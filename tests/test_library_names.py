@@ -38,7 +38,7 @@ KNOWN: dict[str, str] = {
     "engine/dating/release.py": "accelerate peft transformers trl",
     "engine/dating/row_order.py": "accelerate transformers trl",
     "engine/loops/loop_trainer.py": "accelerate deepspeed peft torch transformers",
-    "engine/loops/unknown_training.py": "accelerate datasets torch trl unsloth",
+    "engine/loops/unread/unknown_training.py": "accelerate datasets torch trl unsloth",
     "engine/packs/packs.py": "accelerate bitsandbytes datasets peft swanlab torch transformers trl unsloth",
     "engine/pipeline.py": "trl",
     "engine/reading/adapters.py": "peft trl unsloth",

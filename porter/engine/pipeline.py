@@ -31,7 +31,7 @@ from .draft.findings import NO_TASK
 from .foreign import is_foreign
 from .loops.loop_trainer import LOOP, find_loops
 from .loops.models_trained import say_others
-from .loops.unknown_training import find_unknown_training
+from .loops.unread.unknown_training import find_unknown_training
 from .packs.engine_rules import check_names
 from .packs.packs import Pack, launchers, load_packs
 from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites

@@ -42,6 +42,7 @@ DATA = {
     "batch.drop_last": ("drop_last", False),
     "data.sampling": ("sampling", "random"),
     "data.inputs": ("inputs", None),
+    "data.unlabelled": ("unlabelled", None),
     "data.remove_unused_columns": ("remove_unused_columns", True),
     "loss.mean_over": ("mean_over", "step"),
     "batch.average_tokens_across_devices": ("average_tokens_across_devices", True),

@@ -46,7 +46,9 @@ def test_what_a_table_describes_is_looked_at_by_any_name(name: str) -> None:
         LOOP.replace("loss.backward()", "(loss.backward  # why\n     ())"),
         LOOP.replace("input_ids", "x").replace("import torch", "import torch, peft"),
         LOOP.replace("input_ids", "batch_input_ids"),
-        LOOP.replace("input_ids", "x").replace("import torch", "import torch\nfrom kogpt2.model import GPT2LMHeadModel"),
+        LOOP.replace("input_ids", "x").replace(
+            "import torch", "import torch\nfrom kogpt2.model import GPT2LMHeadModel"
+        ),
     ],
 )
 def test_what_may_be_said_of_a_file_is_looked_for(text: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ...source.module import Module
+
 WATCHED = ("profiler", "prof", "progress_bar", "bar", "pbar")  # whose `step` is none of the training
 
 
@@ -37,3 +39,32 @@ def is_zeroing(node: cst.CSTNode) -> bool:
 
 def is_modulo(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
+
+
+def last_name(node: cst.BaseExpression) -> str:
+    """`step` of `optimizer.step`, and a name itself."""
+    return node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+
+
+def is_there(module: Module, node: cst.If) -> bool:
+    """`if scheduler is not None: scheduler.step()`: the port has what the file makes."""
+    lines = lines_of(node.body)
+    call = lines[0].value if len(lines) == 1 and isinstance(lines[0], cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or node.orelse is not None:
+        return False
+    owner, test = module.code(call.func.value), module.code(node.test)
+    return last_name(call.func) == "step" and test in (owner, f"{owner} is not None") and not call.args
+
+
+def is_of_scaler(module: Module, line: cst.CSTNode) -> bool:
+    """`scaler.unscale_(optimizer)`, `scaler.update()`."""
+    call = line.value if isinstance(line, cst.Expr) else None
+    if not isinstance(call, cst.Call):
+        return False
+    return last_name(call.func) in ("unscale_", "update") and "scaler" in module.code(call.func).lower()
+
+
+def is_share(name: str, value: cst.BaseExpression) -> bool:
+    """`loss / n` of `loss = loss / n`."""
+    left = value.left if isinstance(value, cst.BinaryOperation) else None
+    return isinstance(left, cst.Name) and left.value == name

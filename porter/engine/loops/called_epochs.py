@@ -5,7 +5,7 @@ The loop over epochs is the one that is read and replaced. A parameter of the fu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -96,6 +96,12 @@ def mean_outside(module: Module, loop: Loop, called: CalledEpoch) -> None:
                 setattr(loop, field, called.outside(module, node))
             except NotStandard as error:
                 loop.obstacles.append(error)
+    if loop.unlabelled is not None and loop.unlabelled.value is not None:
+        try:
+            value = called.outside(module, loop.unlabelled.value)
+            loop.unlabelled = replace(loop.unlabelled, value=value)
+        except NotStandard as error:
+            loop.obstacles.append(error)
     for field in ("model", "optimizer", "scheduler"):
         setattr(loop, field, called.named_outside(module, getattr(loop, field)))
     if loop.call is not None:

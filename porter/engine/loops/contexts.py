@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from ...source.module import Module
-from .watching import last_name
+from .blocks import last_name
 
 PLAIN = ("nullcontext", "set_detect_anomaly", "detect_anomaly", "no_sync", "sdpa_kernel", "sdp_kernel",
          "record_function", "enable_grad")  # fmt: skip

@@ -8,6 +8,7 @@ import libcst as cst
 
 from .counts import End
 from .forward import NotStandard
+from .made_labels import Unlabelled
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,14 @@ class Left:
 class Loop:
     """A standard training loop: `statement` is the whole of it; names are those of the source.
 
-    `inputs` is what the model is given: keyword → key of the batch. Its `labels` may be the `input_ids`. `call` is the
-    forward pass, `trained` its model where the loop over epochs stands; `function`: the one that it calls for each
-    epoch. `accumulates` when `accelerator.accumulate` decides, by the Accelerator's own setting; `divides` is what the
-    loss is divided by; `steps_at_last`: the last batch of an epoch makes a step with those left before it. `end` says
-    when `max_steps` are over; `ends_all`: no later epoch trains on then. `first_epoch`: where `range(first, epochs)`
-    begins. `scheduled_by_epoch`: the schedule steps once an epoch. `clip_if`, `autocast_if`: the conditions under which
-    gradients are clipped and products computed in 16 bits. `obstacles`: what makes it another loop than the standard
-    one.
+    `inputs` is what the model is given: keyword → key of the batch. Its `labels` may be the `input_ids`, -100 where
+    `unlabelled` says. `call` is the forward pass, `trained` its model where the loop over epochs stands; `function`:
+    the one that it calls for each epoch. `accumulates` when `accelerator.accumulate` decides, by the Accelerator's own
+    setting; `divides` is what the loss is divided by; `steps_at_last`: the last batch of an epoch makes a step with
+    those left before it. `end` says when `max_steps` are over; `ends_all`: no later epoch trains on then.
+    `first_epoch`: where `range(first, epochs)` begins. `scheduled_by_epoch`: the schedule steps once an epoch.
+    `clip_if`, `autocast_if`: the conditions under which gradients are clipped and products computed in 16 bits.
+    `obstacles`: what makes it another loop than the standard one.
     """
 
     statement: cst.For | cst.While
@@ -56,6 +57,7 @@ class Loop:
     call: cst.Call | None = None
     trained: cst.BaseExpression | None = None
     function: cst.FunctionDef | None = None
+    unlabelled: Unlabelled | None = None
     inputs: dict[str, str] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
     obstacles: list[NotStandard] = field(default_factory=list)

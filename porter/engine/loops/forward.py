@@ -8,6 +8,7 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.scopes import walk
+from .made_labels import Unlabelled, filled, is_copy, is_ignored, where
 
 # Keywords of a causal language model's forward pass that a batch may give it.
 MODEL_INPUTS = ("input_ids", "attention_mask", "labels", "position_ids", "use_cache", "return_dict")
@@ -48,6 +49,10 @@ class ForwardPass:
         self.parts: dict[str, str] = {}
         self.outputs: set[str] = set()
         self.losses: set[str] = set()
+        self.own: set[str] = set()  # names of tensors that the loop may change
+        self.keys: dict[str, str] = {}  # key → key of the batch of which the loop has put something there
+        self.masked: dict[str, Unlabelled] = {}  # name, or [key], → where it is -100
+        self.unlabelled: Unlabelled | None = None  # the same of the labels that the model gets
 
     def copy(self) -> ForwardPass:
         """The same, which may learn other things from here on."""
@@ -55,6 +60,8 @@ class ForwardPass:
         found.model, found.call, found.inputs = self.model, self.call, dict(self.inputs)
         found.dicts, found.parts = dict(self.dicts), dict(self.parts)
         found.outputs, found.losses = set(self.outputs), set(self.losses)
+        found.own, found.keys, found.masked = set(self.own), dict(self.keys), dict(self.masked)
+        found.unlabelled = self.unlabelled
         return found
 
     def remember(self, name: str, value: cst.BaseExpression) -> bool:
@@ -66,9 +73,61 @@ class ForwardPass:
             (self.outputs if found == "outputs" else self.losses).add(name)
         elif part is not None:
             self.parts[name] = part
+            self._hold(name, value)
         elif keys is not None:
             self.dicts[name] = keys
         return found is not None or part is not None or keys is not None
+
+    def _hold(self, name: str, value: cst.BaseExpression) -> None:
+        """What is known of a part of the batch goes along to where it is held."""
+        masked = self.masked_at(value)
+        self.own = self.own | {name} if is_copy(value) else self.own - {name}
+        self.masked = {held: each for held, each in self.masked.items() if held != name}
+        if masked is not None:
+            self.masked[name] = masked
+
+    def makes_labels(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
+        """Whether `batch["labels"] = ids.clone()` or `labels[mask == 0] = -100` makes the labels, which is noted."""
+        if self.call is not None or not isinstance(target, cst.Subscript) or len(target.slice) != 1:
+            return False
+        part, key = self.part(value), self._key(target)
+        if key == "labels" and part not in (None, "*", UNKNOWN):
+            assert part is not None
+            self.keys[key] = part
+            self._hold(f"[{key}]", value)
+            return True
+        index = target.slice[0].slice
+        held = self._held(target.value)
+        if not isinstance(index, cst.Index) or held not in self.own or not is_ignored(self.module, value):
+            return False
+        asked = where(self.module, index.value, self.part)
+        if asked is None or held in self.masked:
+            return False
+        self.masked[held] = asked
+        return True
+
+    def _key(self, node: cst.BaseExpression) -> str | None:
+        """`labels` of `batch["labels"]`."""
+        if not isinstance(node, cst.Subscript) or not isinstance(node.value, cst.Name):
+            return None
+        if self.parts.get(node.value.value) != "*":
+            return None
+        text = self.module.code(node)
+        key = text[text.index("[") + 1 : -1].strip("'\" ")
+        return key if key.isidentifier() or key.isdigit() else None
+
+    def _held(self, node: cst.BaseExpression) -> str:
+        """By what a part of the batch is held: a name, or a key of the batch."""
+        key = self._key(node)
+        return node.value if isinstance(node, cst.Name) else f"[{key}]" if key is not None else ""
+
+    def masked_at(self, value: cst.BaseExpression) -> Unlabelled | None:
+        """Where a part of the batch is -100 by what the loop did."""
+        if (made := filled(self.module, value)) is not None:
+            return where(self.module, made[1], self.part, keeps=made[2])
+        if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and self.part(value) is not None:
+            return self.masked_at(value.func.value)
+        return self.masked.get(self._held(value))
 
     def unknown(self, target: cst.BaseExpression) -> None:
         """Names that hold some part of a batch: that is said already, and what is made of them isn't any more."""
@@ -164,8 +223,11 @@ class ForwardPass:
             if part is None or part == "*":
                 return False
             self._give(given, argument, name, part)
+            self._note_masked(argument.value, name)
         if whole:
-            given = {name: name for name in ("input_ids", "attention_mask", "labels")} | given
+            given = {name: name for name in ("input_ids", "attention_mask", "labels")} | self.keys | given
+            if "labels" in self.keys:
+                self.unlabelled = self.masked.get("[labels]")
         if "labels" not in given:
             if given:
                 said = "the model gets no labels, so the loss is computed by the loop itself"
@@ -175,6 +237,14 @@ class ForwardPass:
             raise NotStandard(call, f"the labels are {given['labels']!r} of the batch", own_loss=True)
         self.inputs = given
         return True
+
+    def _note_masked(self, value: cst.BaseExpression, name: str) -> None:
+        """Where the labels are -100; nothing else may be."""
+        masked = self.masked_at(value)
+        if name == "labels":
+            self.unlabelled = masked
+        elif masked is not None:
+            raise NotStandard(value, f"the model gets a part of the batch with -100 in it as {name}")
 
     def _give(self, given: dict[str, str], argument: cst.Arg, name: str, part: str) -> None:
         if part == UNKNOWN:
@@ -202,7 +272,7 @@ class ForwardPass:
     def part(self, value: cst.BaseExpression) -> str | None:
         """Which part of the batch an expression is: `*` for all of it, moved to a device or not."""
         if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-            if value.func.attr.value in (*MOVES, "clone") or self._is_squeezed(value):
+            if value.func.attr.value in (*MOVES, "clone", "detach") or self._is_squeezed(value):
                 return self.part(value.func.value)
         if isinstance(value, cst.Call) and TO_DEVICE.search(self.module.code(value.func)) and value.args:
             return self.part(value.args[0].value)
@@ -210,10 +280,13 @@ class ForwardPass:
             return self.parts.get(value.value)
         if isinstance(value, cst.Subscript | cst.Attribute) and self.part(value.value) == UNKNOWN:
             return UNKNOWN
+        if (made := filled(self.module, value)) is not None:
+            kept = where(self.module, made[1], self.part, keeps=made[2]) is not None and self.masked_at(made[0]) is None
+            return self.part(made[0]) if kept else None
         if isinstance(value, cst.Subscript) and self.part(value.value) == "*":
             text = self.module.code(value)
             key = text[text.index("[") + 1 : -1].strip("'\" ")
-            return key if key.isidentifier() or key.isdigit() else None
+            return self.keys.get(key, key) if key.isidentifier() or key.isdigit() else None
         if isinstance(value, cst.Call) and self.module.code(value.func) in ("tuple", "list") and len(value.args) == 1:
             return self._moved(value.args[0].value)
         if isinstance(value, cst.ListComp):

@@ -15,7 +15,7 @@ import libcst as cst
 
 from ...recipe import Origin, Value
 from ...source.read_value import read_value
-from ...text.expressions import choice, is_atom
+from ...text.expressions import choice, is_atom, quoted
 from ..draft.findings import NO_FAMILY, NO_TASK
 from ..script.fill_from_tables import (
     fill_defaults,
@@ -223,7 +223,13 @@ def read_loop_parts(porting: Training, versions: Mapping[str, str]) -> None:
     values["data.remove_unused_columns"] = Value("literal", "False")
     values["loss.mean_over"] = Value("literal", "'micro_batch'")
     values["data.sampling"] = _sampling(porting, loader)
-    if any(key != keyword for keyword, key in loop.inputs.items()) or "attention_mask" not in loop.inputs:
+    if loop.unlabelled is not None:
+        key, node = loop.unlabelled.key, loop.unlabelled.value
+        value = porting.module.code(node) if node is not None else "0"
+        said = f"{{{key if key.isdigit() else quoted(key)}: {value}}}"
+        values["data.unlabelled"] = Value("expression", said, None, said)
+    others = any(key != keyword for keyword, key in loop.inputs.items()) or "attention_mask" not in loop.inputs
+    if others or loop.unlabelled is not None:
         inputs = {keyword: int(key) if key.isdigit() else key for keyword, key in loop.inputs.items()}
         values["data.inputs"] = Value("literal", json.dumps(inputs))
     porting.fill(values)

@@ -12,14 +12,14 @@ import libcst as cst
 from ...source.module import Module
 from ...source.scopes import walk
 from .advice import APART, DICT, FILTER, ONE_WAY
-from .blocks import is_backward, is_modulo, is_step, lines_of
+from .blocks import is_backward, is_modulo, is_of_scaler, is_share, is_step, is_there, last_name, lines_of
 from .called_epochs import epoch_called_by
 from .contexts import Contexts
 from .counts import DEPENDS, Counts, is_increment
 from .draws import Draws
 from .facts import Left, Loop
 from .forward import UNKNOWN, ForwardPass, NotStandard
-from .watching import Watching, last_name
+from .watching import Watching
 
 State = tuple[Loop, ForwardPass, tuple[bool, bool], dict[str, cst.BaseExpression]]
 
@@ -120,7 +120,7 @@ class StepReader:
         if isinstance(node.orelse, cst.Else) and self._both(node, node.orelse):
             return
         if any(is_step(inner) for inner in inside):
-            if self._is_there(node):
+            if is_there(self.module, node):
                 self._body(lines)
                 return
             if not synced:
@@ -140,7 +140,7 @@ class StepReader:
             if isinstance(node.orelse, cst.Else):
                 self._body(lines_of(node.orelse.body))
             return
-        if self._clips(node, lines) or (lines and all(self._is_scaler(line) for line in lines)):
+        if self._clips(node, lines) or (lines and all(is_of_scaler(self.module, line) for line in lines)):
             return
         self._watches(node)
 
@@ -157,28 +157,15 @@ class StepReader:
         self._body(lines)
         self.in_step = before
 
-    def _is_there(self, node: cst.If) -> bool:
-        """`if scheduler is not None: scheduler.step()`: the port has what the file makes."""
-        lines = lines_of(node.body)
-        call = lines[0].value if len(lines) == 1 and isinstance(lines[0], cst.Expr) else None
-        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or node.orelse is not None:
-            return False
-        owner, test = self.module.code(call.func.value), self.module.code(node.test)
-        return last_name(call.func) == "step" and test in (owner, f"{owner} is not None") and not call.args
-
-    def _is_scaler(self, line: cst.CSTNode) -> bool:
-        call = line.value if isinstance(line, cst.Expr) else None
-        return (
-            isinstance(call, cst.Call)
-            and last_name(call.func) in ("unscale_", "update")
-            and "scaler" in (self.module.code(call.func).lower())
-        )
-
     def _clips(self, node: cst.If, lines: Sequence[cst.CSTNode]) -> bool:
         """`if max_norm > 0: clip_grad_norm_(parameters, max_norm)`, and under any other flag."""
         calls = [inner for line in lines for inner in walk(line) if isinstance(inner, cst.Call)]
         clips = [call for call in calls if last_name(call.func) == "clip_grad_norm_"]
-        rest = [line for line in lines if not any(inner in clips for inner in walk(line)) and not self._is_scaler(line)]
+        rest = [
+            line
+            for line in lines
+            if not any(inner in clips for inner in walk(line)) and not is_of_scaler(self.module, line)
+        ]
         if len(clips) != 1 or rest or node.orelse is not None:
             return False
         names = {inner.value for inner in walk(node.test) if isinstance(inner, cst.Name)}
@@ -258,8 +245,10 @@ class StepReader:
         node = line
         if isinstance(node, cst.Assign) and len(node.targets) == 1:
             target, value = node.targets[0].target, node.value
+            if self.forward.makes_labels(target, value):
+                return
             for name in walk(target):
-                if isinstance(name, cst.Name) and not self._is_share(name.value, value):
+                if isinstance(name, cst.Name) and not is_share(name.value, value):
                     self.made[name.value] = value
             if isinstance(target, cst.Name):
                 if self._assigns(target.value, value):
@@ -282,11 +271,6 @@ class StepReader:
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and self._acts(node.value):
             return
         self._watches(node)
-
-    def _is_share(self, name: str, value: cst.BaseExpression) -> bool:
-        """`loss / n` of `loss = loss / n`."""
-        left = value.left if isinstance(value, cst.BinaryOperation) else None
-        return isinstance(left, cst.Name) and left.value == name
 
     def _divided(self, node: cst.CSTNode, by: cst.BaseExpression) -> None:
         if self.loop.divides is not None and not self.loop.accumulates:

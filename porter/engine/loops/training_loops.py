@@ -14,14 +14,14 @@ import libcst as cst
 from ...source.module import Module
 from ...source.scopes import walk
 from .advice import APART, CLIP_AT_STEP, DICT, LOADER, ONE_SCHEDULE, STEP_SCHEDULE, ZERO_BEHIND
-from .blocks import is_backward, is_step, is_zeroing, lines_of
+from .blocks import is_backward, is_step, is_zeroing, last_name, lines_of
 from .called_epochs import CalledEpoch, called_epoch, epoch_called_by, mean_outside
 from .counts import End
 from .draws import drawn_by_next
 from .facts import Left, Loop
 from .forward import NotStandard
+from .made_labels import Unlabelled
 from .step import StepReader
-from .watching import last_name
 
 PROGRESS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
 RANGES = ("range", "tqdm.trange", "tqdm.auto.trange")
@@ -78,6 +78,7 @@ class _Reader(StepReader):
                 self._object(statement, "the `while` is asked between passes over the data only")
         loop = self.loop
         loop.model, loop.inputs, loop.call = self.forward.model, self.forward.inputs, self.forward.call
+        loop.unlabelled = self._told_outside(self.forward.unlabelled)
         if self.called is not None:
             loop.function = self.called.function
             mean_outside(self.module, loop, self.called)
@@ -98,6 +99,17 @@ class _Reader(StepReader):
         self._agree()
         loop.obstacles = _in_order(self.module, loop.obstacles)
         return loop
+
+    def _told_outside(self, masked: Unlabelled | None) -> Unlabelled | None:
+        """Where labels are -100: an obstacle where only the loop knows the value."""
+        if masked is not None and masked.value is not None:
+            names = {node.value for node in walk(masked.value) if isinstance(node, cst.Name)}
+            if names & {*self.made, *self.forward.parts}:
+                value = self.module.code(masked.value)
+                self._object(
+                    masked.value, f"where labels are -100 is known to the loop alone: `{value}`", own_loss=True
+                )
+        return masked
 
     def _called(self, line: cst.CSTNode, called: CalledEpoch) -> None:
         """A line of the loop over epochs that calls the function with the one over batches."""

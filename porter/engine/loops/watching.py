@@ -16,6 +16,7 @@ from ...source.module import Module
 from ...source.scopes import inside
 from ..script.sites import facts_of
 from .advice import FILTER, SCHEDULE
+from .blocks import last_name
 from .forward import NotStandard
 
 # Methods that change nothing of the model, the optimizer and the schedule.
@@ -133,11 +134,6 @@ def _only_looks(name: str) -> bool:
     """Whether a function of this name changes nothing of the model that it gets."""
     words = set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
     return name in BUILTINS or NORMS.search(name) is not None or bool(words & LOOKS and not words & ACTS)
-
-
-def last_name(node: cst.BaseExpression) -> str:
-    """`step` of `optimizer.step`, and a name itself."""
-    return node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
 
 
 def targets(node: cst.Assign | cst.AugAssign | cst.AnnAssign) -> list[cst.BaseExpression]:

@@ -64,7 +64,8 @@ class TrainerBatches:
     label_smoothing_factor, which `token_loss` finds in the batches; transformers' LabelSmoother takes the mean of each
     micro-batch, and a step's loss is their sum, which isn't divided by their number. `inputs`: what of the collator's
     batch the model is called with, keyword → key (of a tuple its place), where that isn't all of it by its name: with
-    {"labels": "input_ids"} in it padding trains, too. `micro_batch`: rows to make B from instead of
+    {"labels": "input_ids"} in it padding trains, too, but where `unlabelled` says: {"attention_mask": 0} takes the
+    labels away where the batch's attention_mask is 0. `micro_batch`: rows to make B from instead of
     `batch_size`; the step keeps its rows.
     `transformers` ("4.40.2"): the steps and the mean of that release: before 4.52 an epoch's rest made no step of its
     own, before 4.46 the loss was the mean of the micro-batches' means, and from then to 5.9 the tokens that a step's
@@ -95,6 +96,7 @@ class TrainerBatches:
         mean_over: str = "step",
         label_smoothing: float = 0.0,
         inputs: Mapping[str, str | int] | None = None,
+        unlabelled: Mapping[str | int, int] | None = None,
         micro_batch: int | None = None,
         transformers: str | None = None,
         unsloth_counts: str | None = None,
@@ -111,7 +113,9 @@ class TrainerBatches:
         self._label_smoothing = label_smoothing
         self._mesh = mesh
         self._keep = COLUMNS if remove_unused_columns else None
-        self._collator = without_torch(collator) if inputs is None else only(without_torch(collator), inputs)
+        self._collator = without_torch(collator)
+        if inputs is not None:
+            self._collator = only(self._collator, inputs, unlabelled)
         self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
         self._tokens_of_all = average_tokens_across_devices or processes == 1
         self._passes: list[np.ndarray] | None = None

@@ -132,15 +132,21 @@ def _read(batch: Mapping[str, Any]) -> _Read:
     return _Read(ids, labels, attended, positions, mask is not None)
 
 
-def only(collator: Collator, inputs: Mapping[str, str | int]) -> Collator:
+def only(
+    collator: Collator, inputs: Mapping[str, str | int], unlabelled: Mapping[str | int, int] | None = None
+) -> Collator:
     """`collator` with what of its batch the model is called with: `inputs`, keyword → key of the batch, or its place in
-    one that is a tuple."""
+    one that is a tuple. Labels are -100 where the part `unlabelled` names has the value that it gives."""
 
     def collate(features: list[Any]) -> Mapping[str, Any]:
         batch = collator(features)
         if not hasattr(batch, "get"):
-            return {name: batch[place] for name, place in inputs.items()}
-        return {name: batch[key] for name, key in inputs.items() if batch.get(key) is not None}
+            found = {name: batch[place] for name, place in inputs.items()}
+        else:
+            found = {name: batch[key] for name, key in inputs.items() if batch.get(key) is not None}
+        for key, value in (unlabelled or {}).items():
+            found["labels"] = np.where(np.asarray(batch[key]) == value, IGNORED, np.asarray(found["labels"]))
+        return found
 
     return collate
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...source.module import Module
-from ..script.training import Training
+from ....source.module import Module
+from ...script.training import Training
 
 # What a training script has: an import of a library that trains, and a trainer or a step that runs.
 IMPORTS = re.compile(r"^[ \t]*(?:from|import)[ \t]+(?:trl|peft|transformers|unsloth|torch)\b", re.MULTILINE)

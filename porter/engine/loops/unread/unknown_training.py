@@ -12,15 +12,15 @@ import re
 
 import libcst as cst
 
-from ...source.module import Module
-from ...source.project.modules import project_file
-from ..script.fill_from_tables import OWN_WAY, mentions_import, trainers_known
-from ..script.sites import facts_of
-from ..script.subclasses import class_of, imported_base
-from ..script.training import Training
-from .advice import by_objective
+from ....source.module import Module
+from ....source.project.modules import project_file
+from ...script.fill_from_tables import OWN_WAY, mentions_import, trainers_known
+from ...script.sites import facts_of
+from ...script.subclasses import class_of, imported_base
+from ...script.training import Training
+from ..advice import by_objective
+from ..loop_trainer import LANGUAGE_MODELS, LOOP, trains_language
 from .embedded_scripts import embedded_script
-from .loop_trainer import LANGUAGE_MODELS, LOOP, trains_language
 
 RULE = "TP004"
 TRAINER = re.compile(r"(?:\w+\.)*\w*Trainer")

@@ -1,0 +1,1 @@
+"""What trains in a file and is no trainer or loop that is read: it is named."""

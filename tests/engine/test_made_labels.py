@@ -1,0 +1,95 @@
+"""Labels that a training loop makes of its batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from porter.runtime.rows.collation import only
+
+from .porting import port
+
+SCRIPT = """\
+import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, AutoTokenizer, default_data_collator
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+rows = load_dataset("json", data_files="rows.jsonl", split="train")
+loader = DataLoader(rows, batch_size=2, collate_fn=default_data_collator)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+for batch in loader:
+    ids = batch["input_ids"].cuda()
+    mask = batch["attention_mask"].cuda()
+    LABELS
+    loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+OF_MASK, OF_PAD = '{"attention_mask": 0}', '{"input_ids": tokenizer.pad_token_id}'
+
+
+@pytest.mark.parametrize(
+    ("labels", "unlabelled"),
+    [
+        ("labels = ids.clone()", ""),
+        ("labels = ids.clone()\n    labels[mask == 0] = -100", OF_MASK),
+        ("labels = ids.clone()\n    labels[mask != 1] = -100", OF_MASK),
+        ("labels = ids.clone()\n    labels[~mask.bool()] = -100", OF_MASK),
+        ("labels = ids.detach().clone().cuda()\n    labels[ids == tokenizer.pad_token_id] = -100", OF_PAD),
+        ("labels = ids.clone()\n    labels[labels == tokenizer.pad_token_id] = -100", OF_PAD),
+        ("labels = ids.clone()\n    labels[labels.eq(tokenizer.pad_token_id)] = -100", OF_PAD),
+        ("labels = ids.masked_fill(mask == 0, -100)", OF_MASK),
+        ("labels = torch.where(mask == 1, ids, -100)", OF_MASK),
+        ("labels = torch.where(ids == tokenizer.pad_token_id, -100, ids)", OF_PAD),
+        ("labels = ids.clone().masked_fill(~mask.bool(), -100).cuda()", OF_MASK),
+    ],
+)
+def test_a_copy_of_the_ids_without_padding(labels: str, unlabelled: str) -> None:
+    found = port(SCRIPT.replace("LABELS", labels))
+    assert found.status == "ported", found.findings
+    assert '"labels": "input_ids"}' in found.after
+    assert (f"unlabelled={unlabelled}," in found.after) is bool(unlabelled) is ("unlabelled=" in found.after)
+
+
+@pytest.mark.parametrize("key", ["labels", "input_ids"])
+def test_labels_that_are_put_into_the_batch(key: str) -> None:
+    lines = f"""batch["labels"] = batch["{key}"].clone()
+    batch["labels"][batch["labels"] == tokenizer.pad_token_id] = -100
+    batch = {{k: v.cuda() for k, v in batch.items()}}"""
+    found = port(
+        SCRIPT.replace("LABELS", lines).replace("input_ids=ids, attention_mask=mask, labels=labels", "**batch")
+    )
+    assert found.status == "ported", found.findings
+    assert f'"labels": "{key}"' in found.after and f'unlabelled={{"{key}": tokenizer.pad_token_id}},' in found.after
+
+
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [
+        ("labels = ids\n    labels[mask == 0] = -100", "`labels` is changed"),
+        ("labels = ids.clone()\n    labels[mask == 0] = 0", "`labels` is changed"),
+        ("labels = ids.clone()\n    labels[:, :5] = -100", "`labels` is changed"),
+        ("labels = ids.clone()\n    labels[ids > 9] = -100", "`labels` is changed"),
+        ("labels = ids.clone()\n    labels[mask == 0] = -100\n    labels[ids == 5] = -100", "`labels` is changed"),
+        ("pad = max(ids)\n    labels = ids.masked_fill(ids == pad, -100)", "known to the loop alone: `pad`"),
+        ("labels = ids.clone()\n    ids = ids.masked_fill(mask == 0, -100)", "with -100 in it as input_ids"),
+    ],
+)
+def test_labels_of_another_kind_are_refused(labels: str, why: str) -> None:
+    found = port(SCRIPT.replace("LABELS", labels))
+    assert found.status == "unsupported" and found.edits == ()
+    assert any(why in finding.message for finding in found.findings), found.findings
+
+
+def test_the_runtime_takes_the_labels_away() -> None:
+    ids, mask = np.array([[3, 4, 9], [5, 9, 9]]), np.array([[1, 1, 0], [1, 0, 0]])
+    inputs = {"input_ids": 0, "attention_mask": 1, "labels": 0}
+    made = only(lambda rows: (ids, mask), inputs, {1: 0})([])
+    assert made["labels"].tolist() == [[3, 4, -100], [5, -100, -100]] and made["input_ids"].tolist() == ids.tolist()
+    named = {"input_ids": "input_ids", "labels": "input_ids"}
+    made = only(lambda rows: {"input_ids": ids}, named, {"input_ids": 9})([])
+    assert made["labels"].tolist() == [[3, 4, -100], [5, -100, -100]]
