@@ -94,6 +94,8 @@ def test_rows_to_spare_where_the_real_model_has_them() -> None:
         ("llama3", "deepseek-ai/deepseek-coder-1.3b-base", "<|end_of_text|>"),
         ("llama3", "unsloth/llama-3-8b-bnb-4bit", "<|reserved_special_token_250|>"),
         ("llama3", "unsloth/tinyllama-bnb-4bit", "<unk>"),
+        ("llama3", "unsloth/DeepSeek-R1-Distill-Llama-8B", "<|finetune_right_pad_id|>"),
+        ("llama3", "deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "<|eot_id|>"),
         ("mistral", "HuggingFaceH4/zephyr-7b-beta", "</s>"),
         ("mistral", "unsloth/mistral-7b-v0.3", "[control_768]"),
         ("mistral", "mistralai/Mistral-7B-v0.3", None),

@@ -64,7 +64,7 @@ def tokens_of(family: str, model_id: str = "") -> Tokens:
     """The tokens of a model of `family`, of which `model_id` tells the generation and whether it is tuned to chat."""
     name = model_id.lower().rsplit("/", 1)[-1]
     tuned = INSTRUCT.search(model_id) is not None or not name
-    unsloth = model_id.lower().startswith("unsloth/")  # its copies name a token to pad with
+    unsloth = model_id.lower().startswith("unsloth/")  # its copies name a token to pad with, never the end
     spare = SPARE if family in ("qwen2", "qwen3") or MANY_ROWS.search(name) else 0
     if family == "qwen3":
         base = name.endswith("-base") or "-base-" in name
@@ -97,12 +97,12 @@ def tokens_of(family: str, model_id: str = "") -> Tokens:
         end = "<|im_end|>" if tuned else "<|endoftext|>"
         begin, pad = ("<|im_start|>", "<|im_end|>") if tuned else ("<|endoftext|>", None)
         return Tokens("bytes", "GPT2Tokenizer", begin, end, pad, "<|endoftext|>", CHATML, adds_begin=False, chat=tuned)
-    newer = LLAMA_3.search(name) is None or re.search(r"3\.\d", name) is not None
+    newer = LLAMA_3.search(name) is None or re.search(r"3\.\d|r1-distill", name) is not None
     padding = "<|finetune_right_pad_id|>"
     others = (*HEADERS, *((padding,) if newer else ()), *RESERVED)
     end = "<|eot_id|>" if tuned else "<|end_of_text|>"
     pad = end if ENDS_PAD.search(name) else None
-    if unsloth and pad is None:
+    if unsloth:
         pad = padding if newer else RESERVED[-1]
     kind, first = "PreTrainedTokenizerFast", ("<|begin_of_text|>", "<|end_of_text|>")
     return Tokens("bytes", kind, "<|begin_of_text|>", end, pad, None, first, others, spare=spare, chat=tuned)
@@ -115,7 +115,7 @@ def is_llama_2(name: str) -> bool:
 
 def _llama_2_pad(name: str, *, unsloth: bool) -> str | None:
     """What a model with Llama 2's tokens pads with: nothing, but for some."""
-    if ENDS_PAD.search(name):
+    if ENDS_PAD.search(name) and not unsloth:
         return "</s>"
     return "<unk>" if unsloth or UNKNOWN_PADS.search(name) else None
 
