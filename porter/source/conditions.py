@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from .machine.gpu_of_run import SEES_GPU
+from .machine.held_answers import asks_for_gpu as asks_for_gpu
 from .scopes import inside
 from .values import Unknown, evaluate
 
@@ -96,18 +97,6 @@ def _kept(module: Module, choice: cst.IfExp) -> cst.BaseExpression | None:
         return choice.body if evaluate(module, choice.test) else choice.orelse
     except Unknown:
         return None
-
-
-def asks_for_gpu(module: Module, test: cst.BaseExpression) -> bool:
-    """Whether a condition asks torch, or a variable that holds what torch answered."""
-    for part in inside(test):
-        binding = module.single_binding(part) if isinstance(part, cst.Name) else None
-        for value in (part, binding.value if binding is not None else None):
-            if value is not None and any(
-                isinstance(each, cst.Call) and module.qualified(each.func) in SEES_GPU for each in inside(value)
-            ):
-                return True
-    return False
 
 
 def simplified(module: Module, node: cst.BaseExpression, answers: Answers, *, value: bool = False) -> Known:

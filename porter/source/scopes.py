@@ -177,7 +177,7 @@ class _Scopes:
         elif isinstance(node, cst.AsName):
             self.assign(node.name, None, node, scope, conditional)
         nested = conditional or isinstance(node, cst.If | cst.For | cst.While | cst.Try | cst.TryStar | cst.Match)
-        if isinstance(node, cst.If) and _is_main_guard(node):
+        if isinstance(node, cst.If) and is_main_guard(node):
             nested = conditional
         if isinstance(node, cst.Try):
             self.tries(node, scope, conditional)
@@ -323,6 +323,7 @@ def ends_the_run(block: cst.BaseSuite) -> bool:
     return isinstance(last, cst.Raise)
 
 
-def _is_main_guard(node: cst.If) -> bool:
+def is_main_guard(node: cst.If) -> bool:
+    """`if __name__ == "__main__":`."""
     test = node.test
     return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"

@@ -16,6 +16,7 @@ import libcst as cst
 
 from .held_values import changed_later, held_by_class
 from .machine.gpu_of_run import CAPABILITY, SEES_GPU, capability_binding, gpu_of_run, is_properties
+from .machine.held_answers import asks_for_gpu, given_to, held_answers, held_value, last_given
 from .machine.library_constants import TORCH_TYPES, constant
 from .module import Module
 from .scopes import Binding
@@ -156,7 +157,31 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
                 kinds = {"int": int, "float": float, "str": str, "bool": bool}
                 argument = evaluate(module, node.args[0].value, depth)
                 return _calculate(lambda kind, given: kind(given), kinds[builtin], argument)
+        case cst.Call(func=cst.Attribute(attr=cst.Name("get")), args=[_, *_]) if asks_for_gpu(module, node):
+            return _got(module, node, depth)
+        case cst.Call() | cst.Attribute():
+            return _held(module, node, depth)
     raise Unknown
+
+
+def _held(module: Module, node: cst.BaseExpression, depth: int) -> Any:
+    """What torch answered about a GPU, held by an attribute, a parameter or a function of the file."""
+    found = [
+        evaluate(module, value, depth) for value in held_answers(module, node, lambda t: evaluate(module, t, depth))
+    ]
+    if not found or any(type(other) is not type(found[0]) or other != found[0] for other in found):
+        raise Unknown
+    return found[0]
+
+
+def _got(module: Module, node: cst.Call, depth: int) -> Any:
+    """`TYPES.get(device, torch.float32)`."""
+    assert isinstance(node.func, cst.Attribute)
+    held = evaluate(module, node.func.value, depth)
+    given = [evaluate(module, argument.value, depth) for argument in node.args]
+    if not isinstance(held, dict) or any(argument.keyword or argument.star for argument in node.args):
+        raise Unknown
+    return _calculate(lambda _, __: held.get(*given), None, None)
 
 
 def _torch_type(module: Module, node: cst.Call) -> str | None:
@@ -169,10 +194,18 @@ def _torch_type(module: Module, node: cst.Call) -> str | None:
         return None
 
 
-def _device(module: Module, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """What `torch.device(...)` is given, itself or under a name."""
-    binding = module.single_binding(node) if isinstance(node, cst.Name) else None
-    call = binding.value if binding is not None and binding.kind == "assign" else node
+def _device(module: Module, node: cst.BaseExpression, depth: int = 0) -> cst.BaseExpression | None:
+    """What `torch.device(...)` is given, itself or held by something."""
+    call: cst.BaseExpression | None = node
+    if isinstance(node, cst.Name):
+        binding = module.single_binding(node) or last_given(module, node, lambda test: evaluate(module, test))
+        if binding is not None and binding.kind == "parameter" and depth < MAX_DEPTH:
+            devices = [_device(module, value, depth + 1) for value in given_to(module, binding) or ()]
+            alike = {module.code(device) if device is not None else None for device in devices}
+            return devices[0] if len(alike) == 1 else None
+        call = binding.value if binding is not None and binding.kind == "assign" else node
+    elif isinstance(node, cst.Attribute):
+        call = held_value(module, node)
     if not isinstance(call, cst.Call) or len(call.args) != 1 or module.qualified(call.func) != "torch.device":
         return None
     return call.args[0].value
@@ -201,13 +234,16 @@ def _formatted(module: Module, part: cst.BaseFormattedStringContent, depth: int)
 
 def _name(module: Module, node: cst.Name, depth: int) -> Any:
     binding = module.single_binding(node) or capability_binding(module, node)
+    binding = binding or last_given(module, node, lambda test: evaluate(module, test, depth))
     if binding is None:
         return _repeated(module, node, depth)
+    if binding.kind == "parameter":
+        return _held(module, node, depth)
     if binding.kind not in ("assign", "unpack") or binding.value is None:
         raise Unknown
-    found = evaluate(module, binding.value, depth)
     if binding.kind == "unpack":
-        return _part(found, binding)
+        return _unpacked(module, binding, depth)
+    found = evaluate(module, binding.value, depth)
     if isinstance(found, list | dict | set) and changed_later(module, node):
         raise Unknown
     return found
@@ -224,6 +260,19 @@ def _repeated(module: Module, node: cst.Name, depth: int) -> Any:
     if not isinstance(first, SIMPLE) or any(type(other) is not type(first) or other != first for other in others):
         raise Unknown
     return first
+
+
+def _unpacked(module: Module, binding: Binding, depth: int) -> Any:
+    """What `dtype` is of `device, dtype = setup()`, whatever else is given back with it."""
+    assert binding.value is not None
+    try:
+        return _part(evaluate(module, binding.value, depth), binding)
+    except Unknown:
+        given = [*held_answers(module, binding.value, lambda test: evaluate(module, test, depth))]
+        parts = given[0].elements if len(given) == 1 and isinstance(given[0], cst.Tuple) else ()
+        if binding.index is None or binding.index >= len(parts) or isinstance(parts[binding.index], cst.StarredElement):
+            raise
+        return evaluate(module, parts[binding.index].value, depth)
 
 
 def _part(found: Any, binding: Binding) -> Any:

@@ -69,6 +69,10 @@ SEES_GPU: dict[str, Callable[[Module], Any]] = {
     "torch.cuda.is_available": lambda module: True,
     "torch.cuda.is_bf16_supported": lambda module: True,
     CAPABILITY: lambda module: gpu_of_run(module).capability,
+    "torch.backends.mps.is_available": lambda module: False,
+    "torch.backends.mps.is_built": lambda module: False,
+    "torch.xpu.is_available": lambda module: False,
+    "torch.npu.is_available": lambda module: False,
 }
 
 

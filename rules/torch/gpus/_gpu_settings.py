@@ -59,11 +59,11 @@ def take_value(porting: Porting, call: cst.Call) -> None:
         return
     if isinstance(holder, cst.If):
         named = [line for line in small(holder.body) if not _is_switch(porting, line)]
-        if any(_names_device(porting, line) for line in named) or not _gives(porting, holder.body):
+        if any(names_device(porting, line) for line in named) or not _gives(porting, holder.body):
             return
         if known is True and _keep_values(porting, holder):
             return
-    elif _names_device(porting, holder.body) or places(porting, holder):
+    elif names_device(porting, holder.body) or places(porting, holder):
         return
     elif known is True:
         porting.edit(*module.span(holder), module.code(holder.body), RULE, REASON)
@@ -74,13 +74,13 @@ def take_value(porting: Porting, call: cst.Call) -> None:
 def is_setting(porting: Porting, statement: cst.CSTNode) -> bool:
     """`bf16 = False`, `kwargs["fp16"] = False`, `dtype = torch.float32`, `bf16, fp16 = True, False`."""
     if isinstance(statement, cst.AnnAssign) and statement.value is not None:
-        return _is_precision(porting, statement.value)
+        return is_precision(porting, statement.value)
     if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
         return False
     target, value = statement.targets[0].target, statement.value
     if isinstance(target, cst.Tuple | cst.List) and isinstance(value, cst.Tuple | cst.List):
-        return all(_is_precision(porting, element.value) for element in value.elements)
-    return _is_precision(porting, value)
+        return all(is_precision(porting, element.value) for element in value.elements)
+    return is_precision(porting, value)
 
 
 def sets(porting: Porting, body: cst.BaseSuite) -> bool:
@@ -112,7 +112,7 @@ def _is_switch(porting: Porting, line: cst.CSTNode) -> bool:
 def _gives(porting: Porting, body: cst.BaseSuite) -> bool:
     """Whether a block assigns alone, and may give back a setting behind it."""
     *first, last = small(body)
-    given = isinstance(last, cst.Return) and last.value is not None and _is_precision(porting, last.value)
+    given = isinstance(last, cst.Return) and last.value is not None and is_precision(porting, last.value)
     return all(isinstance(line, cst.Assign) for line in first) and (given or isinstance(last, cst.Assign))
 
 
@@ -130,7 +130,7 @@ def _keep_values(porting: Porting, holder: cst.If) -> bool:
     return True
 
 
-def _names_device(porting: Porting, node: cst.CSTNode) -> bool:
+def names_device(porting: Porting, node: cst.CSTNode) -> bool:
     """Whether code says where something lies, or moves it: what differs on a TPU. Spread over all there is is no
     place."""
     code = SPREAD.sub("", porting.module.code(node))
@@ -150,7 +150,7 @@ def _is_of_settings(porting: Porting, node: cst.BaseExpression) -> bool:
                 isinstance(item, cst.Call) and module.qualified(item.func) in HALF for item in inside(node)
             )
         if isinstance(ancestor, cst.Assign) and ancestor.value is below:
-            return _is_precision(porting, ancestor.value) and _read_by_settings(porting, ancestor)
+            return is_precision(porting, ancestor.value) and _read_by_settings(porting, ancestor)
         if isinstance(ancestor, cst.BaseStatement):
             return False
         below = ancestor
@@ -190,7 +190,7 @@ def _handed_on(porting: Porting, use: cst.BaseExpression) -> tuple[str, Scope] |
     whole = use
     while isinstance(parent := module.parents[whole], cst.BooleanOperation | cst.UnaryOperation | cst.IfExp):
         if isinstance(parent, cst.IfExp):
-            if parent.test is not whole or any(_names_device(porting, way) for way in (parent.body, parent.orelse)):
+            if parent.test is not whole or any(names_device(porting, way) for way in (parent.body, parent.orelse)):
                 return None
         whole = parent
     if isinstance(parent, cst.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0].target, cst.Name):
@@ -204,7 +204,7 @@ def _handed_on(porting: Porting, use: cst.BaseExpression) -> tuple[str, Scope] |
     return (parameter, module.scopes[module.callees[call]]) if parameter is not None else None
 
 
-def _is_precision(porting: Porting, value: cst.BaseExpression) -> bool:
+def is_precision(porting: Porting, value: cst.BaseExpression) -> bool:
     """Whether a value is a switch or one of torch's types, never a device."""
     known = known_value(porting, value)
     if isinstance(known, bool) or left_on_gpu(porting.module, value) is not None:

@@ -12,6 +12,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import bare, function_around, inside, line_start
 
+from ._gpu_choices import settle_choices
 from ._gpu_questions import (
     AVAILABLE,
     CAPABLE,
@@ -53,6 +54,7 @@ def answer_gpu_tests(porting: Porting) -> None:
     for holder in [node for node in module.parents if isinstance(node, cst.If)]:
         if "cuda" in module.code(holder.test) and not porting.covered(module.span(holder.test)[0]):
             _keep_precision(porting, holder)
+    settle_choices(porting)
 
 
 def _keep_precision(porting: Porting, holder: cst.If) -> None:

@@ -103,10 +103,12 @@ def _is_recorded(module: Module, call: cst.Call) -> bool:
 def _variables(porting: Porting, scope: Scope) -> dict[str, Binding]:
     """The variables that hold what torch.cuda says and are read by nothing but reports."""
     found: dict[str, Binding] = {}
-    grown = True
+    grown, is_class = True, isinstance(scope.node, cst.ClassDef)
     while grown:
         grown = False
         for name, bindings in scope.bindings.items():
+            if is_class and porting.module.attributes_named(name):
+                continue
             made = bindings[0]
             if (
                 name not in found

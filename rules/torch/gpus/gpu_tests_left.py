@@ -9,6 +9,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Module, inside
 
+from ._gpu_choices import SAME, option_of
 from ._gpu_questions import AVAILABLE, MAX_HANDED, SETTINGS, decision, known_value, places, small
 from .cuda_available import gives_none
 
@@ -29,7 +30,7 @@ def name_gpu_tests(porting: Porting) -> None:
             message = "torch.cuda.is_available() is False on a TPU machine, where this stands as it was."
             line, column = porting.module.location(call)
             decides, chosen = _decided(porting, call), porting.module.parents[decision(porting, call)]
-            if isinstance(chosen, cst.IfExp) and isinstance(porting.module.parents[chosen], cst.Arg):
+            if not decides and isinstance(chosen, cst.IfExp) and isinstance(porting.module.parents[chosen], cst.Arg):
                 if places(porting, chosen) and known_value(porting, chosen.test) is True:
                     continue  # torch is told the CPU's place
             if _tells_caller(porting, call):
@@ -65,18 +66,45 @@ def _follow(porting: Porting, use: cst.BaseExpression, found: dict[str, bool], d
     """Note the names that the settings read, of those that a use of the answer decides, others in between."""
     module = porting.module
     calls = [site.node for site in porting.sites if site.role in SETTINGS]
-    for target in _targets(porting, use):
-        meaning = module.meaning(target)
-        for read in module.references(target.value, meaning[0]) if meaning is not None else ():
+    for name, reads in _held_by(porting, use):
+        for read in reads:
             around = [*module.ancestors(read)]
             if any(item in calls for item in around):
-                found |= {} if _places(around) else {target.value: True}
+                if not _is_known(porting, read, around) and not _places(around):
+                    found[name] = True
             elif depth < MAX_HANDED and _is_asked(module, read) and not porting.covered(module.span(read)[0]):
                 _follow(porting, read, found, depth + 1)
 
 
-def _targets(porting: Porting, use: cst.BaseExpression) -> Iterator[cst.Name]:
-    """The names to which an expression, or the branches that it decides, give a value."""
+def _held_by(porting: Porting, use: cst.BaseExpression) -> Iterator[tuple[str, Sequence[cst.BaseExpression]]]:
+    """What gets a value by an expression, or by the branches that it decides, and where the file reads that: names,
+    attributes, and the option of a parser whose default it is."""
+    module = porting.module
+    for target in _targets(porting, use):
+        if module.code(target) in module.memory.get(SAME, ()):
+            continue
+        meaning = module.meaning(target)
+        if isinstance(target, cst.Name) and meaning is not None and not isinstance(meaning[0].node, cst.ClassDef):
+            yield target.value, module.references(target.value, meaning[0])
+        else:
+            name = target.value if isinstance(target, cst.Name) else target.attr.value
+            yield name, [node for node in module.attributes_named(name) if node is not target]
+    call = next((item for item in module.ancestors(use) if isinstance(item, cst.Call)), None)
+    if call is not None and (name := option_of(porting, call)):
+        yield name, module.attributes_named(name)
+
+
+def _is_known(porting: Porting, read: cst.BaseExpression, around: Sequence[cst.CSTNode]) -> bool:
+    """Whether the port has what the GPU run had there, whatever the name holds: `bf16=device == "cuda"`."""
+    module = porting.module
+    argument = next((item for item in around if isinstance(item, cst.Arg)), None)
+    if argument is None or not porting.covered(module.span(read)[0]) or porting.repeats(argument.value):
+        return False
+    return known_value(porting, argument.value) is not None
+
+
+def _targets(porting: Porting, use: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
+    """The names and attributes to which an expression, or the branches that it decides, give a value."""
     module, test = porting.module, decision(porting, use)
     holder = module.parents[test]
     if isinstance(holder, cst.If) and holder.test is test:
@@ -88,13 +116,13 @@ def _targets(porting: Porting, use: cst.BaseExpression) -> Iterator[cst.Name]:
             yield from _names(target)
 
 
-def _names(target: cst.BaseExpression) -> Iterator[cst.Name]:
-    """The names that a target gives a value, itself, an element of it (`bf16, fp16 = ...`) or `kwargs["bf16"]`."""
+def _names(target: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
+    """What a target gives a value: a name, an attribute, its elements, and `kwargs` of `kwargs["bf16"]`."""
     if isinstance(target, cst.Tuple | cst.List):
         for element in target.elements:
             yield from _names(element.value)
     target = target.value if isinstance(target, cst.Subscript) else target
-    if isinstance(target, cst.Name):
+    if isinstance(target, cst.Name | cst.Attribute):
         yield target
 
 

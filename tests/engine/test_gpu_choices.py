@@ -1,0 +1,156 @@
+"""Types and switches that hang on a GPU through an attribute, a dict, a parameter, a function or a branch."""
+
+import pytest
+
+from .porting import port, sft_script
+
+AVAILABLE = "torch.cuda.is_available()"
+TYPE = f"torch.bfloat16 if {AVAILABLE} else torch.float32"
+BY_DEVICE = "torch.bfloat16 if {} == 'cuda' else torch.float32"
+DEVICE = f"'cuda' if {AVAILABLE} else 'cpu'"
+
+
+def loaded(before: str, dtype: str, config: str = "") -> str:
+    """A script that loads its model in a type."""
+    text = sft_script(before, imports="import sys\nimport torch", config=config)
+    return text.replace('dtype="bfloat16"', f"dtype={dtype}")
+
+
+@pytest.mark.parametrize(
+    ("before", "dtype", "left"),
+    [
+        (f"class C:\n    dtype = {TYPE}\n", "C.dtype", "class C:\n    dtype = jnp.bfloat16\n"),
+        (f"class C:\n    dtype = {TYPE}\ncfg = C()\n", "cfg.dtype", "    dtype = jnp.bfloat16\ncfg = C()\n"),
+        (
+            f"class C:\n    device = {DEVICE}\n    def __init__(self):\n"
+            f"        self.dtype = {BY_DEVICE.format('self.device')}\ncfg = C()\n",
+            "cfg.dtype",
+            "        self.dtype = jnp.bfloat16\n",
+        ),
+        (
+            "from dataclasses import dataclass, field\n@dataclass\nclass C:\n    lr: float = 1e-4\n"
+            f"    dtype: object = field(default_factory=lambda: {TYPE})\ncfg = C()\n",
+            "cfg.dtype",
+            "    dtype: object = field(default_factory=lambda: jnp.bfloat16)\n",
+        ),
+        (f"def pick():\n    return {TYPE}\n", "pick()", ""),
+        (
+            f"def pick():\n    if {AVAILABLE}:\n        if torch.cuda.is_bf16_supported():\n"
+            "            return torch.bfloat16\n        return torch.float16\n    return torch.float32\n",
+            "pick()",
+            "",
+        ),
+        (
+            "def pick(device):\n    if device == 'cuda':\n        return torch.bfloat16\n    return torch.float32\n"
+            f"device = {DEVICE}\nsys.argv.append(pick(device))\n",
+            "pick(device)",
+            "def pick(device):\n    return jnp.bfloat16\n",
+        ),
+        (
+            f"device = torch.device({DEVICE})\ndef pick(device):\n"
+            f"    dtype = {BY_DEVICE.format('device.type')}\n    return dtype\n",
+            "pick(device)",
+            "",
+        ),
+        (
+            f"def both():\n    half = {AVAILABLE} and torch.cuda.is_bf16_supported()\n"
+            "    return torch.bfloat16 if half else torch.float32, half\ndtype, half = both()\nsys.argv.append(half)\n",
+            "dtype",
+            "    half = True\n    return jnp.bfloat16, half\n",
+        ),
+        (
+            f"def both():\n    if {AVAILABLE}:\n        return torch.device('cuda'), torch.bfloat16\n"
+            "    return torch.device('cpu'), torch.float32\ndevice, dtype = both()\nsys.argv += [device, dtype]\n",
+            "dtype",
+            "    return torch.device('cpu'), jnp.bfloat16\n",
+        ),
+        (
+            f"TYPES = {{'cuda': torch.bfloat16, 'mps': torch.float16}}\ndevice = {DEVICE}\n",
+            "TYPES.get(device, torch.float32)",
+            "",
+        ),
+        (
+            f"class P:\n    @property\n    def dtype(self):\n        return {TYPE}\np = P()\n",
+            "p.dtype",
+            "        return jnp.bfloat16\n",
+        ),
+    ],
+)
+def test_what_holds_a_type_has_the_gpu_s(before: str, dtype: str, left: str) -> None:
+    ported = port(loaded(before, dtype))
+    assert "rt.load_model(" in ported.after and "mesh, dtype=jnp.bfloat16)" in ported.after, ported.after
+    assert left in ported.after, ported.after
+    assert ported.status == "ported" and "float32" not in ported.after
+
+
+@pytest.mark.parametrize("test", [f"if {AVAILABLE}", f"if torch.backends.mps.is_available():\n    X\nelif {AVAILABLE}"])
+def test_each_branch_gives_the_gpu_s_type_where_it_says_a_device_too(test: str) -> None:
+    test = test.replace("X", "device, dtype = 'mps', torch.float16")
+    before = f"{test}:\n    device, dtype = 'cuda', torch.bfloat16\nelse:\n    device, dtype = 'cpu', torch.float32\n"
+    ported = port(loaded(f"{before}sys.argv += [device, dtype]\n", "dtype", ", bf16=device == 'cuda'"))
+    assert "mesh, dtype=jnp.bfloat16)" in ported.after
+    assert "    device, dtype = 'cpu', jnp.bfloat16\n" in ported.after and "float32" not in ported.after
+    assert [finding.severity for finding in ported.findings if finding.rule == "TP526"] == ["warning"]
+
+
+def test_what_stands_before_a_branch_is_the_gpu_s_type_too() -> None:
+    before = (
+        f"device = 'cpu'\ndtype = torch.float32\nif {AVAILABLE}:\n    device = 'cuda'\n    dtype = torch.bfloat16\n"
+    )
+    ported = port(loaded(f"{before}sys.argv += [device, dtype]\n", "dtype"))
+    assert "device = 'cpu'\ndtype = jnp.bfloat16\nif torch" in ported.after
+    config = "def settings():\n    found = {'device': 'cpu', 'dtype': torch.float32, 'bf16': False}\n"
+    config += f"    if {AVAILABLE}:\n        found['device'] = 'cuda'\n        found['dtype'] = torch.bfloat16\n"
+    config += "        found['bf16'] = True\n    return found\ncfg = settings()\n"
+    ported = port(loaded(config, "cfg['dtype']", ", bf16=cfg['bf16']"))
+    assert "found = {'device': 'cpu', 'dtype': jnp.bfloat16, 'bf16': True}\n" in ported.after
+
+
+@pytest.mark.parametrize(
+    ("before", "left"),
+    [
+        (f"cfg = {{'bf16': {AVAILABLE}, 'lr': 1e-4}}\nsys.argv.append(cfg)\n", "cfg = {'bf16': True, 'lr': 1e-4}\n"),
+        (f"class C:\n    fp16 = not {AVAILABLE}\nsys.argv.append(C.fp16)\n", "    fp16 = False\n"),
+        (f"class C:\n    fp16: bool = {AVAILABLE}\nsys.argv.append(C)\n", "    fp16: bool = True\n"),
+        (
+            f"class C:\n    def __init__(self, args):\n        self.fp16 = args.fp16 and {AVAILABLE}\n",
+            "        self.fp16 = args.fp16\n",
+        ),
+        (
+            "import argparse\nparser = argparse.ArgumentParser()\n"
+            f"parser.add_argument('--bf16', type=bool, default={AVAILABLE})\nargs = parser.parse_args()\n",
+            "parser.add_argument('--bf16', type=bool, default=True)\n",
+        ),
+        (f"ready = {AVAILABLE} and torch.cuda.is_bf16_supported()\nsys.argv.append(ready)\n", "ready = True\n"),
+    ],
+)
+def test_a_switch_is_what_it_was_on_the_gpu_wherever_it_is_held(before: str, left: str) -> None:
+    ported = port(loaded(before, "'bfloat16'"))
+    assert left in ported.after, ported.after
+    assert "torch.cuda" not in ported.after and not [each for each in ported.findings if each.rule == "TP526"]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        # two values, an object that a parser fills, a subclass's, a caller that asks for no GPU
+        f"class C:\n    dtype = {TYPE}\ncfg = C()\ncfg.dtype = sys.argv[1]\n",
+        f"from transformers import HfArgumentParser\nclass C:\n    dtype: str = {TYPE}\n"
+        "cfg, = HfArgumentParser(C).parse_args_into_dataclasses()\n",
+        f"class C:\n    dtype = {TYPE}\nclass D(C):\n    dtype = 'float32'\ncfg = D()\n",
+        f"def pick(device):\n    return {BY_DEVICE.format('device')}\npick('cpu')\n"
+        f"class C:\n    def __init__(self):\n        self.dtype = pick({DEVICE})\ncfg = C()\n",
+    ],
+)
+def test_what_may_hold_something_else_is_left_to_the_run(before: str) -> None:
+    assert "dtype=cfg.dtype)" in port(loaded(before, "cfg.dtype")).after
+
+
+def test_an_option_whose_default_decides_the_type_is_an_error() -> None:
+    before = "import argparse\nparser = argparse.ArgumentParser()\n"
+    before += f"parser.add_argument('--device', default={DEVICE})\nargs = parser.parse_args()\n"
+    ported = port(loaded(f"{before}dtype = {BY_DEVICE.format('args.device')}\n", "dtype"))
+    (said,) = [finding for finding in ported.findings if finding.rule == "TP526"]
+    assert said.severity == "error" and "it decides dtype, which" in said.message
+    named = port(loaded(f"{before}sys.argv.append(args.device)\n", "'bfloat16'"))
+    assert not [finding for finding in named.findings if finding.rule == "TP526" and finding.severity == "error"]
