@@ -15,6 +15,7 @@ from ..engine.receipts.marking import given, mark_of
 from ..engine.script.flow import put_in_again, unprepared
 from ..engine.script.following.reaching import is_behind
 from ..engine.script.porting import Porting
+from ..engine.script.seeds import WRITE_SEED, say_unread_seed, seed_given
 from ..engine.script.sites import Site
 from ..engine.script.training import in_reach
 from ..recipe import Value
@@ -31,7 +32,6 @@ from .statements.lora import (
     saved_call,
 )
 from .statements.model_statements import loading
-from .statements.seeds import seed_given
 
 FUSED = ("kv_einsum", "qkv_einsum")
 
@@ -137,26 +137,35 @@ def _write_conditional_inject(porting: Porting, site: Site) -> None:
 
 
 def _seed_at(porting: Porting, site: Site) -> str:
-    """The code of the seed where adapters are put in: what the script has given torch above, which drew them in the
+    """The code of the seed where adapters are put in: what the script has given torch before, which drew them in the
     source; else the run's, which may stand before the config is made.
     """
-    if given := seed_given(porting, site):
-        return given
+    otherwise, unknown = _seed_of_run(porting, site)
+    given = seed_given(porting, site, otherwise)
+    if given.code:
+        return given.code
+    if given.unread:
+        say_unread_seed(porting, site, given.unread, otherwise)
+    elif unknown:
+        message = f"The adapters start from seed 42: {unknown}, the run's seed, is not known where they are put in."
+        porting.find(site.rule, "info", message, WRITE_SEED, site.line, site.column)
+    return otherwise
+
+
+def _seed_of_run(porting: Porting, site: Site) -> tuple[str, str]:
+    """The code of the run's seed at a site, and of what is not known there."""
     trainer = porting.trainer
     assert trainer is not None
     value, text = porting.recipe.values["run.seed"], porting.text("run.seed")
     if in_reach(trainer.scope, site.scope) and not _made_later(porting, text, site):
-        return text
+        return text, ""
     if value.known:
-        return value.code
+        return value.code, ""
     said = porting.config.argument("seed") if porting.config is not None else None
     if said is not None and porting.config is not None and in_reach(porting.config.scope, site.scope):
         if said.value.known or not _made_later(porting, said.text, site):
-            return said.value.code if said.value.known else said.text
-    message = f"The adapters start from seed 42: {text}, the run's seed, is not known where they are put in."
-    fix = "Write it there, to start other runs from other adapters."
-    porting.find(site.rule, "info", message, fix, site.line, site.column)
-    return "42"
+            return said.value.code if said.value.known else said.text, ""
+    return "42", text
 
 
 def _made_later(porting: Porting, text: str, site: Site) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ..engine.receipts.marking import mark, unread
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.porting import Porting
+from ..engine.script.seeds import draws_from_python
 from ..runtime.facts import releases
 from ..runtime.facts.field_tables import version_key
 from ..text.expressions import quoted
@@ -30,7 +31,6 @@ from .statements.model_statements import (
 )
 from .statements.multimodal import mean_arguments
 from .statements.remarks import marked, placed
-from .statements.seeds import draws_from_python
 
 # Recipe place → rt.SFTBatches keyword and the value that the runtime takes when it is left out.
 DATA = {

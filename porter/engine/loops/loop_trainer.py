@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal
 
 import libcst as cst
 
@@ -24,6 +25,7 @@ from ..script.fill_from_tables import (
     table_of,
     tables_by_class,
 )
+from ..script.seeds import seed_given
 from ..script.sites import Argument, Site, indentation
 from ..script.training import Training
 from .advice import DIVIDE, advice
@@ -270,12 +272,15 @@ def _in_bfloat16(porting: Training) -> bool:
 
 def _seed(porting: Training) -> None:
     """The seed that the script gives torch, by which the port shuffles."""
-    for call in porting.module.calls:
-        name = porting.module.qualified(call.func)
-        if name in ("transformers.set_seed", "accelerate.set_seed", "torch.manual_seed") and call.args:
-            value = read_value(porting.module, call.args[0].value)
-            porting.fill({"run.seed": replace(value, origin=value.origin or Origin("", 0, 0))})
-            return
+    assert porting.trainer is not None
+    given = seed_given(porting, porting.trainer, porting.text("run.seed"))
+    if given.code:
+        kind: Literal["literal", "expression"] = "literal" if given.code.isdecimal() else "expression"
+        porting.fill({"run.seed": Value(kind, given.code, Origin("", 0, 0), given.code)})
+    elif given.unread:
+        message = f"The rows are shuffled by seed {porting.text('run.seed')}: that of {given.unread} is not known here."
+        fix = "Write seed= of the batches."
+        porting.find(porting.trainer.rule, "warning", message, fix, porting.trainer.line, porting.trainer.column)
 
 
 TRAINING_CONFIG = "give TrainingConfig a checkpoint_root_directory."
