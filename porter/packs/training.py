@@ -11,6 +11,7 @@ from ..engine.dating.model_families import first_release_of
 from ..engine.dating.row_order import shuffling_in
 from ..engine.draft.findings import NO_FAMILY, NO_TASK
 from ..engine.reading.kbit_preparation import say_float32_between
+from ..engine.reading.quantization import when_quantised
 from ..engine.receipts.marking import about, also
 from ..engine.script.callback_methods import EVENTS, TOKENIZER, in_callback, is_callback, parameters_of, rest_reads
 from ..engine.script.fill_from_tables import (
@@ -85,6 +86,7 @@ __all__ = [
     "table_of",
     "tables_by_class",
     "tables_of",
+    "when_quantised",
 ]
 
 

@@ -1,4 +1,5 @@
-"""In which type PEFT made the adapters of a base in half precision: before 0.12 in the base's, from then on in float32.
+"""In which type the GPU run's adapters of a base in half precision are: before PEFT 0.12 in the base's, from then on in
+float32 unless `autocast_adapter_dtype=False` says otherwise; over quantised weights always in float32.
 
 The port's are float32. In bfloat16, gradients and the optimizer's state are bfloat16, too, and small updates are lost.
 """
@@ -7,33 +8,73 @@ from __future__ import annotations
 
 import re
 
+import libcst as cst
+
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import TORCH_TYPES, date, history, plain_version
+from porter.packs.training import when_quantised
 
 PART_OF = "peft"
 RULE = "TP202"
+KEYWORD = "autocast_adapter_dtype"
+HALVES = ("bfloat16", "float16")
 
 # What makes trained parameters float32 by itself.
-CASTS = re.compile(r"\.float\(\)|\.to\(torch\.float(32)?\b|prepare_model_for_|autocast_adapter_dtype")
+CASTS = re.compile(r"\.float\(\)|\.to\(torch\.float(32)?\b")
 
 
 @step(Phase.WRITE, of="trainer", reads=("written",), fills=("said",))
 def name_adapter_types(porting: Porting) -> None:
     """A finding where the GPU run's adapters were in half precision."""
-    site, quantization = porting.trainer, porting.value("model.quantization")
+    site, quantised, base = porting.trainer, when_quantised(porting), _base(porting)
     adapters = porting.lora is not None or porting.lora_object or porting.inject is not None
-    if site is None or not adapters or (quantization is not None and not quantization.is_literal(None)):
+    if site is None or not adapters or quantised is True or base == "float32" or _is_cast(porting, quantised):
         return
-    said = porting.value("model.dtype")
-    base = TORCH_TYPES.get(str(said.literal).removeprefix("torch.")) if said is not None and said.known else None
     release = peft_release(porting)
-    if base not in ("bfloat16", "float16") or release is None or CASTS.search(porting.module.text):
+    when = "" if quantised is False else " where the script doesn't quantise it"
+    shown = f"base's {base}" if base else "base's own type"
+    asked = _asked(porting)
+    if asked and (release is None or _knows_keyword(release)):
+        said = f"{asked} trains the adapters in the {shown}{when}"
+    elif release is not None and not _knows_keyword(release):
+        said = f"PEFT {release} trains the adapters in the {shown}{when}"
+    else:
         return
-    if history().takes("peft", release, "peft.get_peft_model", "autocast_adapter_dtype"):
-        return
-    message = f"PEFT {release} trains the adapters in the base's {base}; here they are float32, as PEFT's from 0.12 on."
+    message = f"{said}; here they are float32, as PEFT's from 0.12 on."
     fix = "Expect other losses: in half precision small updates are rounded away."
     porting.find(RULE, "info", message, fix, site.line, site.column)
+
+
+def _base(porting: Porting) -> str:
+    """The type of the base where it is known, "" where only the run knows it; the half one of several."""
+    said = [branch.get("model.dtype") for branch in porting.loads.values()] or [porting.value("model.dtype")]
+    known = [value.literal if value is not None and value.known else None for value in said]
+    types = [TORCH_TYPES.get(str(each).removeprefix("torch."), "") for each in known]
+    return next((each for each in types if each in HALVES), "" if "" in types and said != [None] else "float32")
+
+
+def _is_cast(porting: Porting, quantised: bool | None) -> bool:
+    """Whether what is trained is made float32: by the script, or by PEFT's k-bit preparation of a base that isn't
+    quantised. Where the run decides that, a preparation under an `if` is taken for that of the quantised one."""
+    module = porting.module
+    conditions = [
+        any(isinstance(node, cst.If) for node in module.ancestors(site.node)) for site in porting.of_role("prepare")
+    ]
+    prepared = bool(conditions) and not (quantised is None and all(conditions))
+    return prepared or CASTS.search(module.text) is not None
+
+
+def _asked(porting: Porting) -> str:
+    """`autocast_adapter_dtype=False`, or that with what the run decides, of a call that puts adapters in."""
+    for site in porting.of_role("inject"):
+        given = site.argument(KEYWORD)
+        if given is not None and not given.value.is_literal(True):
+            return f"{KEYWORD}={given.text}"
+    return ""
+
+
+def _knows_keyword(release: str) -> bool:
+    return history().takes("peft", release, "peft.get_peft_model", KEYWORD)
 
 
 def peft_release(porting: Porting) -> str | None:

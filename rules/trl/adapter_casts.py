@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from porter.packs.api import Phase, step
 from porter.packs.script import plain_version, version_key
-from porter.packs.training import Training
+from porter.packs.training import Training, when_quantised
 
 PART_OF = "trl"
 
@@ -25,18 +25,18 @@ UNDER_BF16 = ((0, 7, 5), (0, 9, 0))
 PLACE = "model.quantization"
 
 
-@step(Phase.READ, of="trainer", reads=("model", PLACE, "config", "arguments_object", "script values"))
+@step(Phase.READ, of="trainer", reads=("model", "loads", PLACE, "config", "arguments_object", "script values"))
 def say_adapters_type(porting: Training) -> None:
     """Tell that the source's adapters are bfloat16, where its release casts those of a quantised base."""
-    held, trainer = porting.value(PLACE), porting.trainer
-    if held is None or held.is_literal(None) or trainer is None or not trainer.qualified.startswith("trl."):
+    quantised, trainer = when_quantised(porting), porting.trainer
+    if quantised is False or trainer is None or not trainer.qualified.startswith("trl."):
         return
     name, release = trainer.qualified.rpartition(".")[2], plain_version(porting.versions.get("trl", ""))
     day = version_key(release or "99")
     if name in CAST_SINCE and day >= CAST_SINCE[name]:
-        base, when = "a quantised base", "" if held.known else " where the script quantises it"
+        base, when = "a quantised base", "" if quantised else " where the script quantises it"
     elif UNDER_BF16[0] <= day < UNDER_BF16[1] and _put_in_under_bf16(porting):
-        base, when = "a base of 4 bits", "" if held.known else " where the script holds it so"
+        base, when = "a base of 4 bits", "" if quantised else " where the script holds it so"
     else:
         return
     if name in CAST_SINCE and day >= CAST_SINCE[name] and porting.known("precision.fp16") is True:

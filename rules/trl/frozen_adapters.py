@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from porter.packs.api import Phase, step
 from porter.packs.script import plain_version, version_key
-from porter.packs.training import Training
+from porter.packs.training import Training, when_quantised
 
 PART_OF = "trl"
 FREEZES = {
@@ -22,11 +22,11 @@ FREEZES = {
 PLACE = "model.quantization"
 
 
-@step(Phase.READ, of="trainer", reads=("model", "inject", PLACE))
+@step(Phase.READ, of="trainer", reads=("model", "loads", "inject", PLACE))
 def say_frozen_adapters(porting: Training) -> None:
     """A warning where the GPU run trains nothing, and the port does."""
-    held, trainer = porting.value(PLACE), porting.trainer
-    if held is None or held.is_literal(None) or trainer is None or not trainer.qualified.startswith("trl."):
+    quantised, trainer = when_quantised(porting), porting.trainer
+    if quantised is False or trainer is None or not trainer.qualified.startswith("trl."):
         return
     name, release = trainer.qualified.rpartition(".")[2], plain_version(porting.versions.get("trl", ""))
     if name not in FREEZES or not release or "unsloth" in porting.module.roots:
@@ -37,7 +37,7 @@ def say_frozen_adapters(porting: Training) -> None:
         return
     if given is not None and not given.value.is_literal(None):
         return
-    when = "" if held.known else " where the script quantises the base"
+    when = "" if quantised else " where the script quantises the base"
     message = f"TRL {release} freezes the adapters that a model has already{when}, as it prepares a quantised base: "
     message += "the GPU run trains nothing, and says no word. The port trains them."
     fix = "Give the trainer peft_config= and the bare model, or run the source with TRL 0.23.1 or later."

@@ -8,7 +8,7 @@ from porter.engine.pipeline import port_module
 from porter.port import Options
 from porter.source.parsing import parse_module
 
-from .porting import sft_script
+from .porting import port, sft_script
 
 
 def said(folder: Path, pins: str, text: str) -> list[str]:
@@ -52,3 +52,69 @@ def test_older_adapters_have_the_type_of_a_half_base(tmp_path: Path, pins: str, 
 )
 def test_other_adapters_are_float32_there_too(tmp_path: Path, old: str, new: str) -> None:
     assert said(tmp_path, "transformers==4.37.2\npeft==0.10.0\n", OLD.replace(old, new)) == []
+
+
+FLAG = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--four', action='store_true')\n"
+FLAG += "args = parser.parse_args()\nfrom transformers import BitsAndBytesConfig\n"
+BNB = "BitsAndBytesConfig(load_in_4bit=True)"
+LOAD = 'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", torch_dtype=torch.bfloat16)\n'
+QUANTISED = LOAD.replace("bfloat16)", f"bfloat16, quantization_config={BNB})")
+PREPARED = "from peft import prepare_model_for_kbit_training\nif args.four:\n"
+PREPARED += "    model = prepare_model_for_kbit_training(model)\n"
+UNLESS = "in the base's bfloat16 where the script doesn't quantise it; here they are float32"
+
+
+def by_flag(load: str, behind: str = "") -> str:
+    return OLD.replace(LOAD, f"{FLAG}{load}{behind}")
+
+
+@pytest.mark.parametrize(
+    ("load", "behind"),
+    [
+        (LOAD.replace("16)", f"16, quantization_config={BNB} if args.four else None)"), ""),
+        (LOAD.replace("16)", "16, load_in_4bit=args.four)"), PREPARED),
+        (f"if args.four:\n    {QUANTISED}else:\n    {LOAD}", ""),
+    ],
+)
+def test_where_the_run_quantises_the_base_the_other_adapters_are_said(tmp_path: Path, load: str, behind: str) -> None:
+    (message,) = said(tmp_path, "transformers==4.37.2\npeft==0.10.0\n", by_flag(load, behind))
+    assert UNLESS in message
+    assert said(tmp_path, "transformers==4.44.0\npeft==0.12.0\n", by_flag(load, behind)) == []
+
+
+def test_a_type_that_the_run_knows_is_said_too(tmp_path: Path) -> None:
+    chosen = LOAD.replace("torch.bfloat16)", "torch.bfloat16 if args.four else torch.float16)")
+    (message,) = said(tmp_path, "transformers==4.37.2\npeft==0.10.0\n", by_flag(chosen))
+    assert "in the base's own type; here they are float32" in message
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("autocast_adapter_dtype=False", "autocast_adapter_dtype=False trains the adapters in the base's bfloat16;"),
+        ("autocast_adapter_dtype=True", ""),
+        ("autocast_adapter_dtype=args.four", "autocast_adapter_dtype=args.four trains the adapters in the base's"),
+    ],
+)
+def test_adapters_that_keep_the_type_of_the_base_are_said(tmp_path: Path, given: str, expected: str) -> None:
+    put_in = f"from peft import get_peft_model\nmodel = get_peft_model(model, LoraConfig(r=4), {given})\n"
+    text = by_flag(LOAD, put_in).replace(", peft_config=LoraConfig(r=4)", "")
+    found = said(tmp_path, "transformers==4.51.0\npeft==0.15.0\n", text)
+    assert len(found) == bool(expected) and all(message.startswith(expected) for message in found)
+
+
+def test_a_cast_of_some_branches_is_said_as_such() -> None:
+    text = sft_script(f"import torch\nfrom peft import LoraConfig\n{FLAG}", trainer=", peft_config=LoraConfig(r=4)")
+    load = 'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")\n'
+    both = f"if args.four:\n    {load.replace(')', f', quantization_config={BNB})')}else:\n    {load}"
+    messages = [each.message for each in port(text.replace(load, both), source_trl="0.29.0").findings]
+    assert any("adapters of a quantised base in bfloat16 where the script quantises it" in each for each in messages)
+
+
+@pytest.mark.parametrize("bf16", [True, False])
+def test_a_base_that_is_trained_whole_where_it_isnt_quantised_is_float32(bf16: bool) -> None:
+    flag = f"import torch\nfrom peft import LoraConfig\n{FLAG}"
+    text = sft_script(flag, config=f", bf16={bf16}", trainer=", peft_config=LoraConfig(r=4) if args.four else None")
+    load = f", quantization_config={BNB} if args.four else None"
+    after = port(text.replace(', dtype="bfloat16"', load), source_trl="0.12.0").after
+    assert "is not None else jnp.float32," in after and ("compute_dtype=jnp.bfloat16" in after) is bf16

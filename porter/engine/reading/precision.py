@@ -65,10 +65,12 @@ def _read_types(porting: Training) -> None:
     of_library = porting.model is not None and not porting.model.qualified.startswith("transformers.")
     if dtype is not None and dtype.kind == "default" and weights == "bfloat16" and held is not None and not of_library:
         _say_codes(porting, f"{CODES}, which transformers 4 makes of a checkpoint where no type is said")
-        if not held.known and not autocast:  # float32 where the run quantises nothing
+        if not held.known and not (autocast and lora):  # float32 where the run quantises nothing
             porting.imports.add("import jax.numpy as jnp")
             chosen = choice(asks_when_run(held.code), "jnp.bfloat16", "jnp.float32")
             porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
+            if autocast:
+                porting.fill({"model.compute": Value("literal", "'bfloat16'")})
             return
     if weights is None and dtype is not None and dtype.is_literal("auto") and autocast and _is_quantised(held):
         weights = "bfloat16"  # what isn't quantised computes so under autocast, whatever the checkpoint's type

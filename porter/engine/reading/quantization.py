@@ -56,6 +56,18 @@ def asks_when_run(code: str) -> str:
     return " or ".join(flag if is_atom(flag) else f"({flag})" for flag in flags)
 
 
+def when_quantised(training: Training) -> bool | None:
+    """Whether the base that a trainer gets is quantised: in all branches that load it, in none, or, None, in some or as
+    the run decides."""
+    values = [branch.get(PLACE) for branch in training.loads.values()] or [training.value(PLACE)]
+    found = {None if value is not None and not value.known else not _is_plain(value) for value in values}
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_plain(value: Value | None) -> bool:
+    return value is None or value.is_literal(None)
+
+
 def quantization_value(porting: Training, name: str, value: Value, node: cst.BaseExpression | None) -> bool:
     """Fill `model.quantization` from one entry of `model_init_kwargs`; whether it was one of these keywords."""
     if name not in ("quantization_config", "load_in_4bit", "load_in_8bit"):
