@@ -30,7 +30,7 @@ from typing import Any
 
 from listed import listed
 
-from porter.source.program import program_text
+from porter.source.notebooks.program import program_text
 from porter.validate.stand_ins.command_line.command_lines import project_of
 
 STEPS = 4

@@ -121,7 +121,7 @@ def command(
     """
     from ..errors import InputError
     from ..meshes import parse_mesh
-    from ..source.program import is_notebook, read_program
+    from ..source.notebooks.program import is_notebook, read_program
     from ..validate.comparing.verdict import NoVerdict
     from ..validate.helping import crash_of, help_for, last_error
     from ..validate.options import Options

@@ -14,9 +14,9 @@ from typing import Any
 
 import libcst as cst
 
+from .held_answers import asks_for_gpu, given_to, held_answers, held_value, last_given
 from .held_values import changed_later, held_by_class
 from .machine.gpu_of_run import CAPABILITY, SEES_GPU, capability_binding, gpu_of_run, is_properties
-from .machine.held_answers import asks_for_gpu, given_to, held_answers, held_value, last_given
 from .machine.library_constants import TORCH_TYPES, constant
 from .module import Module
 from .scopes import Binding

@@ -27,7 +27,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..own_imports import PYTHON
-from ..source.program import is_notebook, read_program
+from ..source.notebooks.program import is_notebook, read_program
 from ..tables import rules_folder
 from ..validate.preloading import client as preloading
 from ..validate.running.processes import Process, kill_group

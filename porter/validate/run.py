@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..source.machine.gpu_of_run import USUAL, gpu_of_run
+from ..source.notebooks.program import is_notebook, program_text, read_program
 from ..source.parsing import read_module
-from ..source.program import is_notebook, program_text, read_program
 from .comparing.compare import DEVICES, check_devices, compare, loss_floor
 from .comparing.left_behind import cut, not_compared
 from .comparing.tolerances import tolerances

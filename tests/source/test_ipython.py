@@ -11,7 +11,7 @@ import pytest
 
 from porter.errors import InputError
 from porter.source.notebooks.ipython import as_python
-from porter.source.program import Program, is_notebook, program_text, read_program
+from porter.source.notebooks.program import Program, is_notebook, program_text, read_program
 
 
 def saved(folder: Path, *sources: str, **metadata: Any) -> Path:

@@ -19,8 +19,7 @@ from ...engine.loops.parts import loop_parts
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
 from ...engine.script.following.may_be_none import is_none_somewhere, is_tested_for_none
 from ...engine.script.porting import Porting
-from ...engine.script.seeds import say_unread_seed, seed_given
-from ...engine.script.sites import Argument, Site
+from ...engine.script.sites import Argument
 from ...runtime.facts.families import Family
 from ...runtime.facts.lora_targets import Rule
 from ...source.conditions import bare
@@ -34,7 +33,7 @@ from .evaluation import (
     metrics_of,
     strategy_when_run,
 )
-from .lora import adapters_mark, apply_call, dropout_arguments, provider_code
+from .lora import adapters_mark, apply_call, dropout_arguments, provider_code, seed_of_adapters
 from .optimizer import optimizer_call, schedule_lines
 from .prepared_base import PREPARED, is_read_here
 from .remarks import handed, marked, placed, remarked, remarked_line, said_by, unwritten
@@ -279,7 +278,7 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
         lines.append(f"{names.model} = {outer}")
     remat = memory_line(porting, indent)
     if porting.inject is None and porting.trainer is not None:
-        seed = _seed_of_adapters(porting, porting.trainer)
+        seed = seed_of_adapters(porting, porting.trainer)
         if porting.lora_object:
             config = porting.lora_object
             if re.fullmatch(r"[\w.]+", config) is None:
@@ -306,17 +305,6 @@ def lora_lines(porting: Porting, writing: Writing, indent: str) -> list[str]:
                 lines += [*porting.lora_heading, f"{writing.provider} = {code}"]
             lines.append(assign(names.model, apply_call(porting, writing.provider, seed), indent))
     return [*lines, *remat]
-
-
-def _seed_of_adapters(porting: Porting, trainer: Site) -> str:
-    """The code of the seed by which the trainer that puts the adapters in draws them."""
-    own = porting.text("run.seed")
-    if porting.known("lora.seeded_by") == "trainer":
-        return own
-    given = seed_given(porting, trainer, own)
-    if given.unread:
-        say_unread_seed(porting, trainer, given.unread, own)
-    return given.code or own
 
 
 def _is_outer(porting: Porting) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...engine.receipts.marking import mark, mark_of
 from ...engine.script.porting import Porting
+from ...engine.script.seeds import say_unread_seed, seed_given
 from ...engine.script.sites import Site
 from ...engine.script.training import in_reach
 from ...runtime.facts.families import Family
@@ -160,6 +161,17 @@ def apply_call(porting: Porting, provider: str, seed: str) -> Call:
         if value is not None and (value.kind != "default" or place == "lora.targets") and not value.is_literal(None):
             arguments.append(Arg(mark(porting, place) + porting.text(place), keyword))
     return Call(porting.rt("apply_lora"), arguments)
+
+
+def seed_of_adapters(porting: Porting, trainer: Site) -> str:
+    """The code of the seed by which the trainer that puts the adapters in draws them."""
+    own = porting.text("run.seed")
+    if porting.known("lora.seeded_by") == "trainer":
+        return own
+    given = seed_given(porting, trainer, own)
+    if given.unread:
+        say_unread_seed(porting, trainer, given.unread, own)
+    return given.code or own
 
 
 def adapters_mark(porting: Porting) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from ...source.program import program_text
+from ...source.notebooks.program import program_text
 from ...validate.jax_side.observe_jax import fitted, runtimes, without_torch
 from ...validate.jax_side.replacing import replace_everywhere
 from ...validate.running.script import run_script

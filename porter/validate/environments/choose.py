@@ -14,7 +14,7 @@ from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.sets import Chosen, choose
 from ...releases.uses import Use, uses_of
 from ...releases.versions import fits, key, pins_of
-from ...source.program import is_notebook, program_text
+from ...source.notebooks.program import is_notebook, program_text
 from ...source.project.pins import installed_by, packages_installed, packages_of_project, pins_of_project
 from ...source.project.printed import printed_by
 from ..stand_ins.command_line.project import project_files, project_sources

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...source.program import program_text
+from ...source.notebooks.program import program_text
 from ..stand_ins.command_line.made_up_values import number_value, text_value
 from ..stand_ins.command_line.project import project_sources
 from .unannotated import Settings, as_settings, defaults_of, is_settings, made_up_by_use

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ...source.program import program_text
+from ...source.notebooks.program import program_text
 from ..observing.callers import asked_by_script
 from ..world.ipython import Shell, begin_session
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...source.program import Program, is_notebook, read_program
+from ...source.notebooks.program import Program, is_notebook, read_program
 from ..stand_ins.command_line.command_lines import project_of
 from ..stand_ins.command_line.project import project_files
 from .script import as_module

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...source.program import Program
+from ...source.notebooks.program import Program
 from ..comparing.trace import Trace, join_ranks
 from ..observing.settings import Settings
 from ..observing.unseeded import ENVIRONMENT

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ...errors import InputError
-from ...source.program import is_notebook, program_text
+from ...source.notebooks.program import is_notebook, program_text
 from ..stand_ins.command_line.command_lines import packages_in, project_of
 from ..stand_ins.data.repair import given_all_splits, write_repair
 from .calling import call_training

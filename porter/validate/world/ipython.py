@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ...source.program import is_notebook, program_text
+from ...source.notebooks.program import is_notebook, program_text
 from ..observing.callers import asked_by_script
 from .permissive import Permissive
 from .shell_lines import INSTALLED, INSTALLERS, run_commands

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ....errors import InputError
-from ....source.program import program_text
+from ....source.notebooks.program import program_text
 
 MOST = 60  # modules: beyond that a project is a library
 LARGEST = 400_000  # bytes

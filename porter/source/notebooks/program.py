@@ -12,11 +12,11 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import InputError
-from ..files import is_file, is_folder, read_file
-from .notebooks.ipython import as_python
-from .notebooks.magics import CANDIDATE
-from .notebooks.notebook import read_notebook
+from ...errors import InputError
+from ...files import is_file, is_folder, read_file
+from .ipython import as_python
+from .magics import CANDIDATE
+from .notebook import read_notebook
 
 SUFFIX = ".ipynb"
 BEGIN = "# %% [cell "

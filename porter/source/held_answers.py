@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from ..calls import argument_of, calls_of, class_of, function_around
-from ..scopes import Binding, Scope, inside, is_main_guard, owner_of
-from .gpu_of_run import SEES_GPU
+from .calls import argument_of, calls_of, class_of, function_around
+from .machine.gpu_of_run import SEES_GPU
+from .scopes import Binding, Scope, inside, is_main_guard, owner_of
 
 if TYPE_CHECKING:
-    from ..module import Module
+    from .module import Module
 
 Evaluate = Callable[[cst.BaseExpression], Any]
 ASKED = "what asks for a GPU"  # of `Module.memory`
