@@ -1,8 +1,8 @@
 """`get_chat_template`: the chat templates that Unsloth's function of this name puts into a tokenizer.
 
 Written for conversations of texts by system, user and assistant, of which they make the same text as Unsloth's; a
-conversation with tools or images is refused when it is rendered. Gemma 3's takes texts in parts, too. Those templates are here that change nothing of a
-tokenizer but its template: of Gemma 3 and 4, Llama 3.1 to 3.3 and Qwen 2.5.
+conversation with tools or images is refused when it is rendered. Gemma 3's takes texts in parts, too. Those templates
+are here that change nothing of a tokenizer but its template: of Gemma 3 and 4, Llama 3.1 to 3.3 and Qwen 2.5.
 """
 
 from __future__ import annotations

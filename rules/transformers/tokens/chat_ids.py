@@ -49,4 +49,3 @@ def _is_false(porting: Porting, value: cst.BaseExpression) -> bool:
         return evaluate(porting.module, value) is False
     except Unknown:
         return False
-
