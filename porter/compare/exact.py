@@ -7,12 +7,13 @@ from itertools import pairwise
 
 from ..validate.comparing.tolerances import FLOAT32
 from ..validate.comparing.verdict import Check
-from .logs.log import Log, Value
+from .logs.log import RECORD, Log, Value
 
 SETTINGS = "settings of the run"
 RATES = "learning rate of every step that is logged"
 EPOCHS = "epochs"
 TOKENS = "tokens fed"
+OLDER = "as older transformers"
 ADAM = 1e-6  # relative: numbers that were written as text, or in float32
 WHY = {
     "max_grad_norm": "clipping of gradients was dropped or changed: optax.clip_by_global_norm first in the chain",
@@ -45,8 +46,9 @@ def check_settings(gpu: Log, tpu: Log) -> Check:
 def check_rates(gpu: Log, tpu: Log) -> Check:
     """At every step that both have a rate of.
 
-    transformers logs the rate of the step itself, older releases that of the next one: which it is shows where a
-    schedule begins or ends with 0. Where it doesn't show, a schedule that is off by one can't be told from the rates.
+    transformers logs the rate of the step itself, before 4.51 that of the next one, and so do the lines of a port of
+    that day. Which it is shows where a schedule begins or ends with 0, and a port's record has the step's own. Where it
+    doesn't show, a schedule that is off by one can't be told from the rates.
     """
     ours, theirs = gpu.at("learning_rate"), tpu.at("learning_rate")
     if not ours or not theirs:
@@ -56,43 +58,47 @@ def check_rates(gpu: Log, tpu: Log) -> Check:
     if not shared:
         return Check(RATES, "skipped", "no step has a rate in both logs")
     peak = max(abs(value.number) for value in (*ours.values(), *theirs.values()))
-    ahead = logs_next_rate(gpu, ours)
-    own, own_most = _first_off(ours, theirs, shared, 0, peak)
-    after = [step for step in shared if step + 1 in theirs]
-    shifted, most = _first_off(ours, theirs, after, 1, peak) if after else (shared[0], 0.0)
-    said = f"{len(shared)} rates, up to {peak:g}"
-    tolerance = FLOAT32.learning_rate
-    if ahead is not True and own is None:
-        return Check(RATES, "equal", said, own_most, tolerance)
-    if ahead is True and shifted is None:
-        return Check(
-            RATES,
-            "equal",
-            f"{said}; the GPU's are those of the next step, as older transformers logs them",
-            most,
-            tolerance,
-        )
-    if ahead is None and shifted is None:
-        detail = (
-            f"{said}: the GPU's rates are the TPU's of the next step. Older transformers logs that, and so looks a "
-        )
-        return Check(RATES, "skipped", detail + "schedule that is off by one: this can't be told from these logs")
-    step = own if ahead is not True else shifted
+    ahead = logs_next_rate(gpu, ours), logs_next_rate(tpu, theirs)
+    # By how many steps the TPU's rates may lie behind the GPU's.
+    one, other = ((0, 1) if each is None else (int(each),) for each in ahead)
+    shifts = {a - b for a in one for b in other}
+    compared = {shift: [step for step in shared if step + shift in theirs] for shift in shifts}
+    off = {shift: _first_off(ours, theirs, steps, shift, peak) for shift, steps in compared.items() if steps}
+    said, tolerance = f"{len(shared)} rates, up to {peak:g}", FLOAT32.learning_rate
+    if len(shifts) == 1 and not off:
+        return Check(RATES, "skipped", f"{_whose(ahead)} of the next step, which the other log has no rates of")
+    fits = [shift for shift in (0, 1, -1) if shift in off and off[shift][0] is None]
+    if fits and len(shifts) == 1:
+        detail = f"{said}; {_whose(ahead)} of the next step, {OLDER} logs them" if True in ahead else said
+        return Check(RATES, "equal", detail, off[fits[0]][1], tolerance)
+    if fits[:1] == [0] and True not in ahead:
+        return Check(RATES, "equal", said, off[0][1], tolerance)
+    if fits:
+        whose = "the GPU's rates are the TPU's of the next step"
+        whose = {1: whose, -1: "the TPU's rates are the GPU's of the next step"}.get(fits[0], _whose(ahead))
+        detail = f"{said}: {whose}. Older transformers logs that, and so looks a schedule that is off by one: "
+        return Check(RATES, "skipped", detail + "this can't be told from these logs")
+    shift = 0 if 0 in off else min(off)
+    step, most = off[shift]
     assert step is not None
-    at = step + (1 if ahead is True else 0)
-    detail = (
-        f"step {step}: GPU {ours[step].number:.9g}, TPU {theirs[at].number:.9g}" if at in theirs else f"step {step}"
-    )
-    return Check(RATES, "differs", detail, own_most, tolerance, step, _why_rates(ours, theirs, shared, peak))
+    detail = f"step {step}: GPU {ours[step].number:.9g}, TPU {theirs[step + shift].number:.9g}"
+    return Check(RATES, "differs", detail, most, tolerance, step, _why_rates(ours, theirs, shared, peak))
 
 
-def logs_next_rate(gpu: Log, rates: Mapping[int, Value]) -> bool | None:
+def _whose(ahead: tuple[bool | None, bool | None]) -> str:
+    both = "the GPU's are those" if ahead[0] else "the TPU's are those"
+    return "both logs' are those" if ahead == (True, True) else both
+
+
+def logs_next_rate(log: Log, rates: Mapping[int, Value]) -> bool | None:
     """Whether the log has the next step's rate at each step: seen at a rate of 0; None where it can't be seen."""
+    if log.kind == RECORD:
+        return False
     steps = sorted(rates)
     last, first = rates[steps[-1]], rates[steps[0]]
     if steps[0] == 1 and len(steps) > 1 and rates[steps[1]].number > first.number:
         return first.number > first.half  # a warmup begins with a step of rate 0
-    if gpu.max_steps is not None and steps[-1] == gpu.max_steps and len(steps) > 1:
+    if log.max_steps is not None and steps[-1] == log.max_steps and len(steps) > 1:
         if last.number <= last.half:
             return True  # the schedule ends behind its last step
         if last.number < rates[steps[-2]].number:

@@ -90,6 +90,42 @@ def test_rates_of_the_next_step_are_older_transformers(tmp_path: Path) -> None:
     assert found.checks[1].status == "skipped" and any("off by one" in line for line in found.untold)
 
 
+def printed(path: Path, history: list[dict[str, Any]]) -> Path:
+    """What a run prints of it, with its progress bar."""
+    kept = ("loss", "learning_rate", "epoch")
+    texts = [
+        f"{ {name: f'{line[name]:.4g}' for name in kept} }\n {line['step']}/{STEPS} [00:01<00:01, 9it/s]\n"
+        for line in history
+    ]
+    path.write_text("".join(texts), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("gpu", "tpu", "until", "want"),
+    [
+        (0, 1, STEPS, "the TPU's are those of the next step"),
+        (1, 0, STEPS, "the GPU's are those of the next step"),
+        (1, 1, STEPS, "both logs' are those of the next step"),
+        (0, 0, STEPS, "up to 0.002"),
+        (0, 1, 150, "the TPU's rates are the GPU's of the next step"),
+        (1, 1, 150, "up to 0.00199"),
+    ],
+)
+def test_printed_lines_of_a_port_may_have_the_next_steps_rates(
+    tmp_path: Path, gpu: int, tpu: int, until: int, want: str
+) -> None:
+    ours = printed(tmp_path / "gpu.txt", lines(0, early=gpu)[:until])
+    check = compare(ours, printed(tmp_path / "tpu.txt", lines(9, early=tpu)[:until])).checks[1]
+    assert check.status == ("equal" if until == STEPS or gpu == tpu else "skipped") and want in check.detail
+
+
+def test_rates_of_other_steps_are_not_compared(tmp_path: Path) -> None:
+    ours = printed(tmp_path / "gpu.txt", every(lines(0, early=1), 10))
+    check = compare(ours, printed(tmp_path / "tpu.txt", every(lines(9), 10))).checks[1]
+    assert check.status == "skipped" and "which the other log has no rates of" in check.detail
+
+
 def test_settings_that_lie_with_the_logs(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text(json.dumps({**SETTINGS, "r": 8}))
     assert beside(tmp_path, lines(9)).word == "same"

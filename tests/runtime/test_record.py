@@ -14,7 +14,7 @@ import numpy as np
 import optax
 import pytest
 
-from porter.runtime.callbacks import TrainerState
+from porter.runtime.callbacks import TrainerCallback, TrainerState
 from porter.runtime.losses.preference_losses import kto_loss, orpo_loss
 from porter.runtime.training.hooks import log_every
 from porter.runtime.training.record import NAME, OURS
@@ -106,6 +106,25 @@ def test_every_step_is_there_unrounded_whatever_is_printed(tmp_path: Path) -> No
     assert (found["global_step"], found["max_steps"], found["epoch"], found["num_train_epochs"]) == (6, 6, 2.0, 2)
     assert found["log_history"][-1]["train_loss"] == pytest.approx(np.mean([1 / step for step in range(1, 7)]))
     assert [line["step"] for line in hooks.history] == [4], "what is printed stays what was asked for"
+
+
+@pytest.mark.parametrize(("transformers", "ahead"), [("4.50.3", 1), ("4.51.0", 0), (None, 0)])
+def test_the_lines_of_older_transformers_have_the_next_steps_rate(
+    tmp_path: Path, transformers: str | None, ahead: int
+) -> None:
+    told: list[float] = []
+
+    class Tells(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            told.append(logs["learning_rate"])
+
+    schedule = optax.linear_schedule(1e-3, 0.0, 6)
+    hooks = log_every(2, schedule=schedule, callbacks=[Tells()], transformers=transformers)
+    Trainer(tmp_path).train(hooks, 6)
+    assert told == [float(schedule(step - 1 + ahead)) for step in (2, 4, 6)]
+    assert [line["learning_rate"] for line in hooks.state.log_history] == told
+    own = [line["learning_rate"] for line in record(tmp_path)["log_history"] if "loss" in line]
+    assert own == [float(schedule(step)) for step in range(6)], "the record has each step's own"
 
 
 @pytest.mark.parametrize(("asked", "said"), [(-1, [6]), (0.4, [3, 6])])

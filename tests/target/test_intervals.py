@@ -51,6 +51,7 @@ EVALUATES = 'eval_strategy="steps", '
         (ENDS_UNSEEN, EPOCHS + "max_steps=50", f"eval_every_n_steps={CUT_EPOCHS},"),
         (ENDS_UNSEEN, EPOCHS + 'max_steps=config["steps"]', f"eval_every_n_steps={CUT_EPOCHS},"),
         (ENDS_UNSEEN, EPOCHS + "num_train_epochs=1.5", f"rt.log_every({CUT_EPOCHS},"),
+        (OLDER, "logging_steps=7", 'batches.steps_per_epoch, transformers="4.40.2", # its lines have the next'),
     ],
 )
 def test_what_only_the_run_knows_is_read_when_it_runs(pin: str, given: str, want: str) -> None:
@@ -102,3 +103,17 @@ def test_arguments_that_never_save_are_taken(release: str | None, saved: list[in
         made = training_config(args, batches).checkpointing_options.save_decision_policy
         at = [SimpleNamespace(step=step) for step in range(1, 11)]
         assert [info.step for info in at if made.should_save(info, [], context=None)] == saved
+
+
+@pytest.mark.parametrize(
+    ("pin", "given"),
+    [
+        (ENDS_UNSEEN, ""),
+        ("# pip install transformers==4.51.0", ""),
+        (OLDER, 'lr_scheduler_type="constant"'),
+        (OLDER, 'logging_strategy="no"'),
+    ],
+)
+def test_lines_whose_rate_no_release_changes_name_none(pin: str, given: str) -> None:
+    port = port_module(parse_module(SCRIPT.format(pin=pin, given=given).encode(), "train.py"), Options(processes=1))
+    assert "transformers=" not in "".join(port.after.split("rt.log_every(")[1:]), port.after

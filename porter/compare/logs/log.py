@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 # What is read of a line; the names are transformers' and TRL's.
+RECORD = "a port's record"  # the kind of a log: a line for every step, with the rate of the step itself
 VALUES = ("loss", "learning_rate", "epoch", "grad_norm", "num_tokens")
 LARGEST = 1_000_000_000  # bytes of a log
 FLOAT32 = 2.0**-24  # half a unit in the last place, relative: what TensorBoard keeps of a number

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from .log import Found, row
+from .log import RECORD, Found, row
 from .settings_beside import numbers, settings_beside
 
 OURS = "tpu_port"
@@ -28,7 +28,7 @@ def read_state(path: Path, text: str) -> Found:
     ours = _of(_of(_of(state, "stateful_callbacks"), OURS), "attributes")
     steps = state.get("max_steps")
     return Found(
-        "a port's record" if ours else "trainer_state.json",
+        RECORD if ours else "trainer_state.json",
         tuple(rows),
         numbers(_of(ours, "settings")) if ours else settings_beside(path),
         max_steps=steps if isinstance(steps, int) and steps > 0 else None,

@@ -345,6 +345,11 @@ class Release:
         return version_key(self.transformers) >= (4, 52, 0)
 
     @property
+    def logs_next_rate(self) -> bool:
+        """Whether a log line had the rate of the next step: the schedule had stepped before it (before 4.51)."""
+        return version_key(self.transformers) < (4, 51, 0)
+
+    @property
     def saves_last(self) -> bool:
         """Whether a checkpoint came at the end of training, as it does with Tunix (transformers from 4.42 on)."""
         return version_key(self.transformers) >= (4, 42, 0)

@@ -19,6 +19,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from tunix.sft.hooks import TrainingHooks
 
 from ..callbacks import BestMetric, Events, TrainerCallback, TrainerState
+from ..facts.releases import release
 from ..settings.intervals import interval
 from .recording import Recording
 from .stopping import Stopping
@@ -39,12 +40,13 @@ def log_every(
     greater_is_better: bool | None = None,
     processing_class: Any = None,
     output_dir: str | os.PathLike[str] | None = None,
+    transformers: str | None = None,
 ) -> LogLines:
     """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process, and record the run.
 
-    `loss` is the mean over the steps since the last line, `learning_rate` the rate of the step itself,
-    `grad_norm` its gradient norm before clipping where Tunix knows it, `epoch` counts in optimizer steps. Rewards and
-    the like of a `PreferenceTrainer` are means over the same steps.
+    `loss` is the mean over the steps since the last line, `learning_rate` the rate of the step itself (of the next one
+    in transformers before 4.51), `grad_norm` its gradient norm before clipping where Tunix knows it, `epoch` counts in
+    optimizer steps. Rewards and the like of a `PreferenceTrainer` are means over the same steps.
 
     Args:
         steps: `logging_steps`; below 1 a share of the whole run, rounded up, below 0 the last step alone; None for
@@ -62,16 +64,22 @@ def log_every(
         processing_class: the tokenizer that the callbacks are given.
         output_dir: where `trainer_state.json` goes, with a line for every step, of a run without checkpoints; else it
             lies with these.
+        transformers: the source's release; None for the newest. The record in `trainer_state.json` has each step's own
+            rate whatever it is.
     """
     best = BestMetric.named(metric_for_best_model, greater_is_better)
     events = Events(callbacks, args, steps_per_epoch, best, processing_class)
     if output_dir is None:
         output_dir = getattr(args, "output_dir", None)
-    return LogLines(steps, first_step, schedule, steps_per_epoch, events, metrics, output_dir, eval_on_start)
+    lines = LogLines(steps, first_step, schedule, steps_per_epoch, events, metrics, output_dir, eval_on_start)
+    lines.rate_of_next = release(None, transformers).logs_next_rate
+    return lines
 
 
 class LogLines(TrainingHooks):
     """See `log_every`. `history` holds the lines as the Trainer's `state.log_history` does."""
+
+    rate_of_next = False  # whether a line has the next step's rate
 
     def __init__(
         self,
@@ -194,7 +202,7 @@ class LogLines(TrainingHooks):
         if "grad_norm" in found:
             line["grad_norm"] = found.pop("grad_norm")
         if self._schedule is not None:
-            line["learning_rate"] = float(self._schedule(step - 1))
+            line["learning_rate"] = float(self._schedule(step if self.rate_of_next else step - 1))
         return self._with_epoch(line | found, step)
 
     def _found(self, train_ctx: Any, after: int, until: int) -> dict[str, float]:

@@ -109,7 +109,7 @@ def training_hooks(
     callbacks: Sequence[Any] = (),
     processing_class: Any = None,
 ) -> LogLines:
-    """`log_every` as `args` ask for it: logging_strategy, logging_steps, logging_first_step."""
+    """`log_every` as `args` ask for it and their release did: logging_strategy, logging_steps, logging_first_step."""
     every: float | None = args.logging_steps
     if args.logging_strategy != "steps":
         epochs = _is_epoch(args.logging_strategy)
@@ -126,6 +126,7 @@ def training_hooks(
         metric_for_best_model=getattr(args, "metric_for_best_model", None),
         greater_is_better=getattr(args, "greater_is_better", None),
         processing_class=processing_class,
+        transformers=getattr(args, "of_transformers", None),
     )
 
 

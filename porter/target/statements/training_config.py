@@ -86,6 +86,15 @@ def _release(porting: Porting) -> list[Arg]:
     return [Arg(quoted(version), "transformers", "# when this release saved its last step")]
 
 
+def _rate_of_next(porting: Porting) -> list[Arg]:
+    """`transformers=` where the source's lines had the rate of the next step, and the schedule has another there."""
+    version, schedule = plain_version(porting.versions.get("transformers", "")), porting.value("schedule.name")
+    constant = schedule is not None and schedule.is_literal("constant")
+    if not version or porting.loop is not None or constant or not release(None, version).logs_next_rate:
+        return []
+    return [Arg(quoted(version), "transformers", "# its lines have the next step's rate")]
+
+
 def _say_epoch_ends(porting: Porting) -> None:
     """Before transformers 4.52 an epoch could end within a step's accumulation, or step on what remained."""
     version, site = plain_version(porting.versions.get("transformers", "")), porting.trainer
@@ -402,6 +411,8 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
     if porting.value("save.strategy") is not None and not _saves(porting):
         folder = marked(Arg(porting.output_dir(), "output_dir"), mark(porting, "run.output_dir"))
         arguments.append(folder)  # of the record, which lies with checkpoints else
+    if not silent:
+        arguments += _rate_of_next(porting)
     log = Call(porting.rt("log_every"), arguments)
     code = render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)
     return remarked_line(porting, code, indent, *said_of)

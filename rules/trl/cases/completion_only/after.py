@@ -49,6 +49,13 @@ trainer = PeftTrainer(
         ),
     ),
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
-trainer.with_training_hooks(rt.log_every(500, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+trainer.with_training_hooks(
+    rt.log_every(
+        500,
+        schedule=schedule,
+        steps_per_epoch=batches.steps_per_epoch,
+        transformers="4.46",  # its lines have the next step's rate
+    ),
+)
 with mesh:
     trainer.train(batches)

@@ -51,6 +51,13 @@ dpo_trainer = rt.PreferenceTrainer(
     ),
     ref_model=model_ref,
 )
-dpo_trainer.with_training_hooks(rt.log_every(500, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
+dpo_trainer.with_training_hooks(
+    rt.log_every(
+        500,
+        schedule=schedule,
+        steps_per_epoch=batches.steps_per_epoch,
+        transformers="4.39",  # its lines have the next step's rate
+    ),
+)
 with mesh:
     dpo_trainer.train(batches)
