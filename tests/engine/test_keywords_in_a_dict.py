@@ -47,3 +47,34 @@ def test_somebody_else_gets_it_too(between: str, behind: str) -> None:
 def test_a_dict_of_the_scripts_own() -> None:
     status, errors = ported(between="def dict(**given):\n    return given\n")
     assert status == "partial" and errors
+
+
+MENU = """\
+import sys
+
+MODELS = {
+    "small": {"name": "Qwen/Qwen3-0.6B", "load": {"dtype": "bfloat16", "trust_remote_code": True}},
+    "large": {"name": "Qwen/Qwen3-1.7B", "load": {"dtype": "bfloat16", "trust_remote_code": True}},
+}
+chosen = MODELS[%s]
+"""
+
+
+@pytest.mark.parametrize("key", ['"small"', "sys.argv[1]"])
+@pytest.mark.parametrize(
+    ("second", "status", "loaded"),
+    [
+        ('"bfloat16"', "ported", "dtype=jnp.bfloat16"),
+        ('"float32"', "ported", 'dtype=chosen["load"]["dtype"]'),
+    ],
+)
+def test_keywords_of_a_menu_of_models(key: str, second: str, status: str, loaded: str) -> None:
+    menu = MENU % key
+    menu = menu.replace(
+        '"Qwen/Qwen3-1.7B", "load": {"dtype": "bfloat16"', f'"Qwen/Qwen3-1.7B", "load": {{"dtype": {second}'
+    )
+    load = 'from_pretrained(chosen["name"], **chosen["load"])'
+    text = menu + SCRIPT.format(made=MADE, typed="", between="", behind="")
+    found = port(text.replace('from_pretrained("Qwen/Qwen3-0.6B")', load, 1))
+    assert found.status == status, found.findings
+    assert (loaded if key != '"small"' else "dtype=jnp.bfloat16") in found.after

@@ -225,3 +225,15 @@ def test_only_a_quantised_base_is_recomputed_by_its_preparation(load: str, given
     found = port(text)
     assert ("rt.remat(" in found.after) is remat, found.after
     assert found.status == "ported", found.findings
+
+
+def test_keywords_that_only_the_run_knows_stay_in_the_object() -> None:
+    made = "import yaml\nwith open('c.yaml') as file:\n    c = yaml.safe_load(file)\n"
+    made += "config = BitsAndBytesConfig(**c['quantization'])"
+    imports = "from peft import LoraConfig\nfrom transformers import BitsAndBytesConfig"
+    found = port(
+        sft_script(made, imports=imports, load=", quantization_config=config", trainer=", peft_config=LoraConfig()")
+    )
+    assert found.status == "ported", found.findings
+    assert "BitsAndBytesConfig(**c['quantization'])\n" in found.after and "quantization=config" in found.after
+    assert "arguments import BitsAndBytesConfig" in found.after

@@ -112,6 +112,8 @@ def test_what_asks_for_which_format() -> None:
         Quantization.read("nf3")
     with pytest.raises(ValueError, match="only one can be used"):
         Quantization.read({"load_in_4bit": True, "load_in_8bit": True})
+    with pytest.raises(ValueError, match="trains 16-bit weights"):
+        Quantization.read(made(load_in_8bit=True, llm_int8_has_fp16_weight=True))
     with pytest.raises(ValueError, match="gptq"):
         Quantization.read({"quant_method": "gptq", "bits": 4})
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+from porter.front.port_file import port_file
+from porter.port import Options
 
 from ..engine.porting import port
 
@@ -41,6 +46,14 @@ def test_micro_batches_have_means_of_their_own(load: str, name: str, steps: int,
     text, _, comment = name.partition("  ")
     found = port(SCRIPT.format(load=load, name=text, steps=steps) + comment, source_trl=release).after
     assert (f"mean_over={expected}," in found) if expected else ("mean_over" not in found)
+
+
+def test_a_model_of_a_file_of_settings(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("model: google/gemma-3-27b-it\n")
+    text = SCRIPT.format(load=AUTO, name="config['model']", steps=4)
+    script = tmp_path / "train.py"
+    script.write_text("import yaml\n\nwith open('c.yaml') as file:\n    config = yaml.safe_load(file)\n" + text)
+    assert 'mean_over=rt.mean_over(model, "5.12' in port_file(script, Options()).after
 
 
 @pytest.mark.parametrize(("release", "scaled"), [("0.16.0", True), ("0.18.1", True), ("0.19.0", False)])

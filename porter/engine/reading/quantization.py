@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from dataclasses import replace
 
 import libcst as cst
 
@@ -93,8 +94,8 @@ def _read_config(porting: Training, given: Argument, versions: Mapping[str, str]
         return
     config = follow(porting, given, "quantization")
     for site in porting.sites:
-        if site.role == "quantization":
-            fill_site(porting, site, table_of(porting, site), versions)
+        if site.role == "quantization":  # keywords that only the run knows are the object's, which stays
+            fill_site(porting, replace(site, unknown_keywords=""), table_of(porting, site), versions)
     certain = not may_be_none(porting.module, given.node)
     if config is not None and certain and not config.unknown_keywords and _only_use(porting, config, given):
         known = {argument.name: argument.value for argument in config.arguments}

@@ -67,6 +67,8 @@ class Quantization:
             )
         if fields.get("load_in_4bit") and fields.get("load_in_8bit"):
             raise ValueError("load_in_4bit and load_in_8bit are both True, but only one can be used at the same time")
+        if fields.get("llm_int8_has_fp16_weight"):
+            raise ValueError("llm_int8_has_fp16_weight=True trains 16-bit weights; a quantised base is frozen here")
         if not fields.get("load_in_4bit") and not fields.get("load_in_8bit"):
             return None
         qtype = (fields.get("bnb_4bit_quant_type") or "fp4") if fields.get("load_in_4bit") else "int8"
@@ -80,7 +82,13 @@ class Quantization:
         return not skipped and not linear.hf.endswith("lm_head")
 
 
-_READ = ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type", "llm_int8_skip_modules")
+_READ = (
+    "load_in_4bit",
+    "load_in_8bit",
+    "bnb_4bit_quant_type",
+    "llm_int8_skip_modules",
+    "llm_int8_has_fp16_weight",
+)
 
 
 def tiles(tensor: Tensor) -> tuple[int, ...]:

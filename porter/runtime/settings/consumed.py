@@ -106,7 +106,7 @@ CONSUMED: dict[str, frozenset[str]] = {
     ),
     "load_model(quantization=)": frozenset(
         """
-        bnb_4bit_quant_type llm_int8_skip_modules load_in_4bit load_in_8bit
+        bnb_4bit_quant_type llm_int8_has_fp16_weight llm_int8_skip_modules load_in_4bit load_in_8bit
         """.split()
     ),
 }

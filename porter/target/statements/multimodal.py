@@ -12,6 +12,7 @@ from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
 from ...runtime.facts.mistral_means import MULTIMODAL
 from ...runtime.facts.releases import release
+from ...source.project.model_names import usual_texts
 from ...text.expressions import quoted
 from ...text.layout import Arg
 
@@ -36,9 +37,17 @@ def own_mean(porting: Porting) -> str:
         return ""
     if isinstance(name, str) and MULTIMODAL.match(name):
         return APART
-    if porting.recipe.family is None and NAMED.search(porting.module.text) is None:
+    if porting.recipe.family is None and not _is_named(porting):
         return ""
     return f"{porting.rt('mean_over')}({porting.names.model}, {quoted(version)})"
+
+
+def _is_named(porting: Porting) -> bool:
+    """Whether the script, or a file of settings that its model's name is read from, tells of such a model."""
+    if NAMED.search(porting.module.text):
+        return True
+    code = porting.text("model.id") if porting.value("model.id") is not None else ""
+    return any(NAMED.search(text) for text in usual_texts(porting.module, code))
 
 
 def mean_arguments(porting: Porting) -> list[Arg]:
