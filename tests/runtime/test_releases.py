@@ -74,6 +74,41 @@ def test_a_collator_of_its_own_masks_the_tokens_that_its_tokenizer_pads_with(pac
     assert all((label == -100) == (token == own.pad_token_id) for token, label in held)
 
 
+def _tokenised(text: str, **more: list[int]) -> dict[str, Any]:
+    ids = styles.make_tokenizer("pad")(text)["input_ids"]
+    return {"text": text, "input_ids": ids, "attention_mask": [1] * len(ids), **more}
+
+
+@pytest.mark.parametrize(("trl", "own"), [("0.8.2", True), ("0.12.2", True), ("0.13.0", False)])
+def test_packing_leaves_rows_of_tokens_with_their_labels_before_0_13(trl: str, own: bool) -> None:
+    """Its collator was transformers' DataCollatorWithPadding then, which leaves labels alone."""
+    rows = [_tokenised(text) for text in ("one two three", "four five six")]
+    rows = [row | {"labels": [-100, -100, *row["input_ids"][2:]]} for row in rows]
+    settings = {"packing": True, "max_length": 8}
+    found = rows_of(made := batches(trl, rows, settings, "pad", sampling="sequential"))
+    labels = [labels for _, labels in found]
+    assert (labels == [row["labels"] for row in rows]) == own
+    assert (len(found) == 2) == (len(list(made.evaluation(rows, batch_size=1))) == 2) == own
+    if own:
+        with pytest.raises(ValueError, match="no 'labels' to train"):
+            batches(trl, [_tokenised("one")], settings, "pad")
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_rows_of_tokens_are_made_anew_from_their_texts_before_0_8_2(packing: bool) -> None:
+    rows = [_tokenised("one two three") | {"input_ids": [9, 9], "attention_mask": [1, 0]}]
+    settings = {"packing": packing, "max_length": 8, "text_field": "text"}
+    [(ids, _)] = rows_of(batches("0.8.1", rows, settings, "pad"))
+    assert ids == _tokenised("one two three")["input_ids"][:8]
+
+
+def test_packing_leaves_rows_alone_that_nothing_prepares() -> None:
+    rows = [_tokenised("one two three"), _tokenised("four five six")]
+    rows = [row | {"labels": row["input_ids"]} for row in rows]
+    found = rows_of(batches("0.14.0", rows, {"packing": True, "max_length": 64, "skip_prepare": True}, "pad"))
+    assert sorted(ids for ids, _ in found) == sorted(row["input_ids"] for row in rows)
+
+
 @pytest.mark.parametrize("trl", RELEASES)
 @pytest.mark.parametrize("number", range(len(styles.RUNS)))
 def test_steps_sum_what_the_release_summed(trl: str, number: int) -> None:

@@ -14,6 +14,7 @@ from .field_tables import at_version, find_table, version_key
 
 TODAY = "1.16.0"  # the release that this runtime follows when none is named
 OLDEST = (0, 7)
+IN_A_BUFFER = "constant_length"  # TRL's ConstantLengthDataset
 # `Release.of_no_token` → the name under which batches say which padding has no token to see.
 BLIND = {"row": "sees_row", "mean": "averages_row", "past": "averages_past"}
 LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
@@ -70,7 +71,7 @@ class Release:
     def packing_strategy(self, asked: str) -> str:
         """How `packing=True` packs: in a buffer before 0.15, `wrapped` before 0.19; 0.19's `ffd` is today's `bfd`."""
         if self.whole_text:
-            return "constant_length"
+            return IN_A_BUFFER
         return "wrapped" if not self.since(0, 19) else "bfd" if asked == "ffd" else asked
 
     @property
@@ -79,8 +80,13 @@ class Release:
         return self.since(0, 11)
 
     @property
+    def takes_tokens(self) -> bool:
+        """Before 0.8.2 rows of tokens were made anew from their texts."""
+        return self.since(0, 8, 2)
+
+    @property
     def packs_tokens(self) -> bool:
-        """Before 0.13 a tokenised dataset was taken as it was, packing or not."""
+        """Before 0.13 a tokenised dataset was taken as it was, packing or not; packing then meant labels of its own."""
         return self.since(0, 13)
 
     @property

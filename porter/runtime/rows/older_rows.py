@@ -69,7 +69,9 @@ def prepare(
         append_concat_token=append_concat_token,
         **settings,
     )
-    return dataset, preparation, _buffered(dataset, preparation, draws or random.Random(seed)) if packing else None
+    if not packing or preparation.as_given:
+        return dataset, preparation, None
+    return dataset, preparation, _buffered(dataset, preparation, draws or random.Random(seed))
 
 
 def _plan(first: Mapping[str, Any], release: Release, *, formats: bool, **settings: Any) -> Preparation:
@@ -118,22 +120,30 @@ def _plan_texts(
     **_: Any,
 ) -> OlderPreparation:
     """Before 0.15: one text a row, cut by the tokenizer, or packed with the end token between texts."""
-    tokenised = "input_ids" in first
+    tokenised = "input_ids" in first and (release.takes_tokens or skip_prepare)
     if skip_prepare and not tokenised:
         raise ValueError(f"skip_prepare_dataset needs an 'input_ids' column; the columns are {columns(first)}")
+    as_given = tokenised and packing and (skip_prepare or not release.packs_tokens)
+    if as_given and label_mask is None and "labels" not in first:
+        raise ValueError(
+            f"TRL {release.trl} feeds rows of tokens as they are under packing=True, and these have no 'labels' to "
+            f"train; the columns are {columns(first)}"
+        )
     if packing and label_mask is not None and not isinstance(label_mask, IgnorePadding):
         raise ValueError("a mask of responses doesn't go with packing=True: TRL refuses it too")
     return OlderPreparation(
         tokenizer=tokenizer,
         text_field=text_field,
         tokenised=tokenised,
+        has_labels=as_given and label_mask is None,  # a collator of the script's makes them anew
         drops_untrained=False,
         label_mask=label_mask,
         release=release,
         special_tokens=special_tokens,
         length=_length(max_length, tokenizer, release),
         cuts=not packing,
-        end=(tokenizer.eos_token_id or 0) if packing and append_concat_token else None,
+        end=(tokenizer.eos_token_id or 0) if packing and append_concat_token and not as_given else None,
+        as_given=as_given,
         masks_padding=not packing and not isinstance(label_mask, IgnorePadding),  # packed rows brought their labels
     )
 
@@ -148,10 +158,8 @@ def _length(max_length: int | None, tokenizer: Any, release: Release) -> int | N
     return min(own, 1024)
 
 
-def _buffered(dataset: Any, preparation: OlderPreparation, draw: packer.Shuffles) -> Buffered | None:
+def _buffered(dataset: Any, preparation: OlderPreparation, draw: packer.Shuffles) -> Buffered:
     release, length = preparation.of, preparation.length
-    if preparation.tokenised and not release.packs_tokens:
-        return None
     if is_stream(dataset):
         raise ValueError(f"TRL {release.trl} packed a stream without end: load the dataset whole (streaming=False)")
     if length is None:
@@ -172,7 +180,8 @@ class OlderPreparation(Preparation):
     """What an older release did with every row; see `Preparation`.
 
     `special_tokens`: whether the tokenizer adds its own; `length`: of a row, where the tokenizer `cuts`; `end`: the id
-    put behind each text that is packed; `keep_masks`: whether prompts are masked.
+    put behind each text that is packed; `keep_masks`: whether prompts are masked; `as_given`: rows of tokens that are
+    not packed though packing was asked for, nor given other labels than their own.
     """
 
     release: Release | None = None
@@ -182,6 +191,7 @@ class OlderPreparation(Preparation):
     end: int | None = None
     masks_padding: bool = False
     keep_masks: bool = True
+    as_given: bool = False
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
         if self.tokenised and self.end is not None:

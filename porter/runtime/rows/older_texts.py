@@ -29,11 +29,12 @@ def with_texts(
     """The dataset with the texts that the release made of its rows, the column they stand in, and whether rendered.
 
     Before 0.15 a formatting function got up to 1000 rows at once, as a dict of lists, and returned a list of texts; a
-    packed run called it row by row. Until 0.20 both were accepted. Tokenised rows stay as they are.
+    packed run called it row by row. Until 0.20 both were accepted. Tokenised rows stay as they are, from
+    0.8.2 on.
     """
     first = first_row(dataset)
     field = text_field or "text"
-    if "input_ids" in first or skip:
+    if skip or ("input_ids" in first and release.takes_tokens):
         return dataset, field, False
     if not release.whole_text:
         if formatting_func is None:
