@@ -36,7 +36,8 @@ from ..engine.script.training import Training, in_reach
 from ..engine.script.training import families as family_tables
 from ..engine.script.uses_of_training import is_in_reach
 from ..runtime.facts.families import Family, families, read_family
-from ..target.statements.evaluation import LOSSES, computes_metrics, included, metrics_of
+from ..target.statements.evaluation import KINDS as WITH_METRICS
+from ..target.statements.evaluation import LOSSES, computes_metrics, evaluation_sets, included, metrics_of, sets_of
 
 __all__ = [
     "BESIDE",
@@ -48,6 +49,7 @@ __all__ = [
     "OTHER_MODELS",
     "TOKENIZER",
     "WHERE_FROM",
+    "WITH_METRICS",
     "OtherModel",
     "Training",
     "about",
@@ -55,6 +57,7 @@ __all__ = [
     "bindings_of",
     "computes_metrics",
     "config_table",
+    "evaluation_sets",
     "facts_of",
     "fill_defaults",
     "fill_site",
@@ -81,6 +84,7 @@ __all__ = [
     "rest_reads",
     "rewritten_by",
     "say_float32_between",
+    "sets_of",
     "short_name",
     "shuffling_in",
     "table_of",

@@ -43,6 +43,10 @@ class BestMetric:
             )
         return float(metrics[self.name])
 
+    def told_by(self, metrics: Mapping[str, Any]) -> bool:
+        """Whether an evaluation has to have it: of several sets by their names one has."""
+        return "eval_loss" in metrics or self.name in metrics
+
     def better(self, value: float, than: float | None) -> bool:
         """Whether a value is better than the best so far, None for none."""
         if than is None:
@@ -121,6 +125,8 @@ class EarlyStoppingCallback(TrainerCallback):
 
     def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> Any:
         """Compares with the best so far, this one not yet counted, as transformers does."""
+        if not state.best.told_by(kwargs["metrics"]):
+            return
         value, best = state.best.of(kwargs["metrics"]), state.best_metric
         threshold = self.early_stopping_threshold
         better = best is None or (state.best.better(value, best) and abs(value - best) > threshold)
@@ -206,6 +212,8 @@ class Events:
         step = train_ctx.train_steps
         self._at(step)
         self._tell("on_evaluate", train_ctx, metrics=metrics)
+        if not self.state.best.told_by(metrics):
+            return
         value, policy = self.state.best.of(metrics), best_policy(train_ctx.config)
         if policy is not None and step == train_ctx.config.max_steps and not train_ctx.is_managed_externally:
             train_ctx._save_last_checkpoint()  # which may be the best; Tunix does so once the loop is over
@@ -217,6 +225,12 @@ class Events:
             if policy is not None and (saved or policy.among == "named"):
                 policy.step = step if saved else None
                 self.state.best_model_checkpoint = f"{train_ctx.config.checkpoint_root_directory}/{step}"
+
+    def check_best(self, train_ctx: Any, metrics: Mapping[str, Any]) -> None:
+        """ValueError where the evaluation before the first step has no metric that the script compares by."""
+        best = self.state.best
+        if best.told_by(metrics) or best.name != "eval_loss" or best_policy(train_ctx.config) is not None:
+            best.of(metrics)
 
     def ended(self, train_ctx: Any) -> None:
         """The loop is over; its last step is still to be reported."""

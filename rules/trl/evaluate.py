@@ -5,15 +5,18 @@ trainer's compute_metrics.
 Why: PeftTrainer evaluates while it trains and has no public method for it.
 Example: `metrics = trainer.evaluate()`
 Use instead: `metrics = rt.evaluate(trainer, eval_batches)`
+Several sets by their names, `trainer.evaluate({"a": rows, "b": others})`, are evaluated one after the other.
 Safety: exact for the loss and the script's own metrics; seconds and speeds are those of this run.
 """
 
-from porter.packs.api import is_none_somewhere, say_keywords
+from porter.packs.api import is_before, is_none_somewhere, say_keywords
+from porter.packs.training import WITH_METRICS, evaluation_sets, sets_of, table_of
 from porter.packs.writing import mark
 
 ID = "TP114"
 MATCHES = ("@trainer.evaluate()",)
 POSITIONAL = ("eval_dataset",)
+SETS_SINCE = "4.37"  # before, training alone evaluates sets by their names
 
 
 SETTLED = {
@@ -32,6 +35,15 @@ def apply(site, porting):
     dataset = site.argument("eval_dataset")
     given = dataset is not None and not dataset.value.is_literal(None)
     batches = names.eval_batches
+    sets = sets_of(porting, dataset) if given else evaluation_sets(porting)
+    if sets is not None and is_before(porting, "transformers", SETS_SINCE):
+        message = f"trainer.evaluate() of several sets ends the GPU run before transformers {SETS_SINCE}; "
+        message += "the port evaluates each."
+        porting.find(ID, "warning", message, "Check what the GPU run did.", site.line, site.column)
+    if sets is not None and table_of(porting, porting.trainer).kind not in WITH_METRICS:
+        message = "trainer.evaluate(): the port of this trainer evaluates one set at a time."
+        porting.find(ID, "error", message, "Evaluate each with rt.evaluate.", site.line, site.column)
+        return
     if given or not batches:
         if not given:
             message = "trainer.evaluate(): the trainer has no eval_dataset."

@@ -16,10 +16,12 @@ import torch
 from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
+from porter.runtime.batches.evaluation_sets import EvaluationSets
 from porter.runtime.callbacks import TrainerCallback
 from porter.runtime.saving import checkpoints
 from porter.runtime.saving.checkpoints import fresh_dir, resume_dir
 from porter.runtime.training.hooks import log_every
+from porter.runtime.training.metrics_trainer import MetricsTrainer
 from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
 from porter.runtime.training.schedules import hf_schedule
 from porter.runtime.training.start_anew import start_anew
@@ -72,20 +74,25 @@ def arguments(folder: Path, **settings: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def run_transformers(folder: Path, callbacks: Any = (), times: int = 1, **settings: Any) -> list[dict[str, Any]]:
+def run_transformers(
+    folder: Path, callbacks: Any = (), times: int = 1, sets: Any = None, **settings: Any
+) -> list[dict[str, Any]]:
     from transformers import Trainer, TrainingArguments
 
     rows = [{"x": x, "y": y} for x, y in zip(X, Y, strict=True)]
     args = TrainingArguments(
         **arguments(folder, **settings), use_cpu=True, train_sampling_strategy="sequential", label_names=["y"]
     )
-    trainer = Trainer(TorchLine(), args, train_dataset=rows, eval_dataset=rows, callbacks=[*callbacks])
+    held_out = {name: rows[:count] for name, count in sets.items()} if sets else rows
+    trainer = Trainer(TorchLine(), args, train_dataset=rows, eval_dataset=held_out, callbacks=[*callbacks])
     for _ in range(times):
         trainer.train()
-    return [line for line in trainer.state.log_history if {"loss", "eval_loss", "train_loss"} & line.keys()]
+    return [line for line in trainer.state.log_history if any(name.endswith("loss") for name in line)]
 
 
-def run_tunix(folder: Path, data: Any = BATCHES, callbacks: Any = (), **settings: Any) -> tuple[PeftTrainer, Any]:
+def run_tunix(
+    folder: Path, data: Any = BATCHES, callbacks: Any = (), held_out: Any = EVAL, **settings: Any
+) -> tuple[PeftTrainer, Any]:
     rest = {"logging_strategy": "steps", "save_steps": 500, "save_total_limit": None, "run_name": None}
     args = SimpleNamespace(**{**rest, **arguments(folder, **settings)})
     steps = settings.get("max_steps", STEPS)
@@ -95,11 +102,11 @@ def run_tunix(folder: Path, data: Any = BATCHES, callbacks: Any = (), **settings
         clip_by_global_norm(args.max_grad_norm),
         hf_optimizer(args.optim, schedule, weight_decay=args.weight_decay, mask=decay_mask),
     )
-    trainer = PeftTrainer(Line(), optimizer, training_config(args, batches, eval=True))
+    trainer = MetricsTrainer(Line(), optimizer, training_config(args, batches, eval=True))
     trainer.with_gen_model_input_fn(lambda batch: batch).with_loss_fn(loss_fn)
     hooks = training_hooks(args, batches, schedule, callbacks)
     trainer.with_training_hooks(hooks)
-    trainer.train(data, EVAL)
+    trainer.train(data, held_out)
     return trainer, hooks
 
 
@@ -129,6 +136,30 @@ def test_the_log_lines_are_the_trainers(
         for name in set(line) & {"loss", "eval_loss", "grad_norm", "learning_rate", "epoch"}:
             assert ours[name] == pytest.approx(line[name], rel=2e-6), (name, line["step"])
     assert printed[0].startswith("{'loss': '") and "'learning_rate': '0'" in printed[0]
+
+
+def test_several_evaluation_sets_are_evaluated_each_by_its_name(tmp_path: Path) -> None:
+    settings = {"eval_on_start": True, "metric_for_best_model": "eval_few_loss"}
+    sets = EvaluationSets({"all": EVAL, "few": EVAL[:2]})
+    trainer, hooks = run_tunix(tmp_path / "tunix", held_out=sets, **settings)
+    *theirs, _ = run_transformers(tmp_path / "trainer", sets={"all": ROWS, "few": 10}, **settings)
+    losses = [{name: value for name, value in line.items() if name.endswith("loss")} for line in theirs]
+    assert [line["step"] for line in hooks.history] == [line["step"] for line in theirs]
+    for ours, line in zip(hooks.history, losses, strict=True):
+        assert {name: ours[name] for name in ours if name.endswith("loss")} == pytest.approx(line, rel=1e-5)
+    found = evaluate(trainer, sets, metric_key_prefix="test")
+    assert {"test_all_loss", "test_few_loss"} <= found.keys()
+    few = [line["eval_few_loss"] for line in theirs if "eval_few_loss" in line]
+    assert found["test_few_loss"] == pytest.approx(few[-1], rel=1e-5)
+    assert hooks.state.best_metric == pytest.approx(min(few[1:]), rel=1e-5)
+
+
+def test_of_several_sets_one_has_the_loss_that_is_compared(tmp_path: Path) -> None:
+    sets = EvaluationSets({"all": EVAL})
+    with pytest.raises(ValueError, match=r"no eval_none_loss among .* eval_all_loss"):
+        run_tunix(tmp_path / "tunix", held_out=sets, metric_for_best_model="eval_none_loss")
+    with pytest.raises(TypeError, match="MetricsTrainer each of them"):
+        iter(sets)
 
 
 def test_a_trainer_that_is_done_does_not_train_again_in_silence(tmp_path: Path) -> None:

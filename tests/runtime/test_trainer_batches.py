@@ -241,3 +241,9 @@ def test_a_collator_of_rows_of_one_length_is_given_no_others(mesh: Any) -> None:
     assert sorted(number for batch in batches for number in numbers(batch)) == list(range(10))
     with pytest.raises(ValueError, match="must have the same shape"):
         list(TrainerBatches(Rows(10), stack, mesh, max_steps=2, batch_size=2, seed=42))
+
+
+def test_sets_by_their_names_are_batches_of_each(mesh: Any) -> None:
+    training = TrainerBatches(Rows(10), collate, mesh, epochs=1, batch_size=2)
+    sets = training.evaluation({"few": Rows(3), "more": Rows(7)}, batch_size=2)
+    assert {name: batches.rows for name, batches in sets.items()} == {"few": 3, "more": 7}

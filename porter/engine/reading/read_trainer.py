@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import libcst as cst
-
 from ...errors import InputError
 from ...files import read_text
 from ...recipe import Field, Value
@@ -22,7 +20,6 @@ from ..loops.loop_trainer import read_loop_parts
 from ..packs.packs import TableRule
 from ..receipts.marking import keep_object
 from ..script.fill_from_tables import (
-    bindings_of,
     config_table,
     fill_defaults,
     fill_site,
@@ -34,7 +31,7 @@ from ..script.fill_from_tables import (
     table_of,
     tables_of,
 )
-from ..script.sites import Argument, Site, shown
+from ..script.sites import Argument, Site
 from ..script.training import Training
 from ..steps.step import Phase, step
 from .kept_configs import is_spread
@@ -149,24 +146,6 @@ def read_fsdp_config(porting: Training) -> None:
             return
     if isinstance(settings, dict) and settings.get("activation_checkpointing") in (True, "true", "True"):
         porting.fill({"memory.fsdp_activation_checkpointing": Value("literal", "True", value.origin)})
-
-
-@step(Phase.READ, of="trainer", reads=("given values",))
-def refuse_datasets(porting: Training) -> None:
-    """Several evaluation sets by name: transformers evaluates each on its own, Tunix one."""
-    site = porting.trainer
-    assert site is not None
-    argument = site.argument("eval_dataset")
-    bindings = bindings_of(porting.module, argument.node) if argument is not None else []
-    for node in (argument.node if argument is not None else None, *(binding.value for binding in bindings)):
-        called = isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "dict"
-        if argument is not None and (called or isinstance(node, cst.Dict | cst.DictComp)):
-            reason = "Tunix evaluates one dataset while it trains"
-            porting.change_fate(".eval_dataset", fate="manual", target="", reason=reason)
-            message = f"{short_name(site)}.eval_dataset={shown(argument.text)}: {reason}."
-            fix = "Choose one here, and evaluate the others with rt.evaluate after training."
-            porting.find(site.rule, "error", message, fix, argument.line, argument.column)
-            return
 
 
 def _say_trainers_own(porting: Training, site: Site, base: TableRule) -> None:

@@ -29,6 +29,7 @@ from .arrays import Batch, by_token, divisible, empty, fill, smoothed, with_nois
 from .config_arguments import arguments_of
 from .deal_rows import Deal
 from .evaluation_batches import EvaluationBatches
+from .evaluation_sets import EvaluationSets, by_name
 from .micro_batch_shapes import lengths_of, shapes_of
 from .steps import Steps
 
@@ -285,18 +286,25 @@ class SFTBatches:
         """The rows as they are trained, `input_ids` and `labels` each: what the trainer's `train_dataset` holds."""
         return self._rows.prepared()
 
-    def evaluation(self, dataset: Any, *, batch_size: int = 8, packing: bool | None = None) -> EvaluationBatches:
+    def evaluation(
+        self, dataset: Any, *, batch_size: int = 8, packing: bool | None = None
+    ) -> EvaluationBatches | EvaluationSets:
         """Batches of an evaluation set; the mean of their losses, which Tunix reports, is HF's `eval_loss`.
+
+        Of a dict of sets by their names: the batches of each, for an `rt.MetricsTrainer` or `rt.evaluate`.
 
         `batch_size`: rows of one evaluation batch of the GPU run over all its processes (per_device_eval_batch_size ×
         processes). `packing` None: as `eval_packing` says, else as in training.
         """
         other = self._packing or self._release.packing_strategy("bfd")
         strategy = self._eval_packing if packing is None else other if packing else None
-        if rows.is_stream(dataset):
-            dataset = list(dataset)
-        prepared = self._prepare(dataset, strategy)
-        return EvaluationBatches(self, prepared, batch_size, divisible(batch_size, self._mesh), strategy)
+
+        def one(dataset: Any) -> EvaluationBatches:
+            prepared = self._prepare(list(dataset) if rows.is_stream(dataset) else dataset, strategy)
+            return EvaluationBatches(self, prepared, batch_size, divisible(batch_size, self._mesh), strategy)
+
+        made: EvaluationBatches | EvaluationSets = by_name(dataset, one)
+        return made
 
     def _prepare(self, dataset: Any, packing: str | None, max_steps: int = -1, *, trains: bool = False) -> Rows:
         dataset = self._tokenise(dataset)

@@ -30,6 +30,7 @@ from . import order
 from .arrays import Batch, divisible, smoothed
 from .collated_shape import Shape
 from .deal_rows import Deal
+from .evaluation_sets import EvaluationSets, by_name
 from .trainer_evaluation import TrainerEvaluation
 
 _FIRST_LOOK = 64  # rows that are collated at a time to find the longest
@@ -253,13 +254,20 @@ class TrainerBatches:
             f"{'; some tokens are predicted for or from padding, as on the GPU' if self._shape.masked else ''}"
         )
 
-    def evaluation(self, dataset: Any, *, batch_size: int = 8) -> TrainerEvaluation:
+    def evaluation(self, dataset: Any, *, batch_size: int = 8) -> TrainerEvaluation | EvaluationSets:
         """Batches of an evaluation set; the mean of their losses, which Tunix reports, is HF's `eval_loss`.
+
+        Of a dict of sets by their names: the batches of each, for an `rt.MetricsTrainer` or `rt.evaluate`.
 
         `batch_size`: rows of one evaluation batch of the GPU run over all its processes (per_device_eval_batch_size ×
         processes).
         """
-        return TrainerEvaluation(self, self._columns(list(dataset) if is_stream(dataset) else dataset), batch_size)
+
+        def one(dataset: Any) -> TrainerEvaluation:
+            return TrainerEvaluation(self, self._columns(list(dataset) if is_stream(dataset) else dataset), batch_size)
+
+        made: TrainerEvaluation | EvaluationSets = by_name(dataset, one)
+        return made
 
     def _evaluated(self, dataset: Any, batch_size: int) -> np.ndarray:
         """An evaluation's rows in the order of the GPU run's, (n,)."""

@@ -101,6 +101,7 @@ class LogLines(TrainingHooks):
         self._eval_on_start = eval_on_start
         self._trains = False  # Tunix evaluates before it starts
         self._before: list[dict[str, float]] = []
+        self._first_metrics: dict[str, float] = {}
         self._schedule = schedule
         self._steps_per_epoch = steps_per_epoch
         self._metrics = metrics
@@ -126,6 +127,8 @@ class LogLines(TrainingHooks):
                 f"train() is called again, and Tunix's trainer has made its {steps} steps: transformers would start "
                 "anew. Make batches, optimizer and trainer anew to train on"
             )
+        if self._first_metrics:  # a metric that isn't there is told before training
+            self._events.check_best(train_ctx, self._first_metrics)
         self.asked = self.asked or (steps, train_ctx.config.checkpoint_root_directory)
         begin_runs(train_ctx)
         self.started, self._trains = time.perf_counter(), True
@@ -159,12 +162,13 @@ class LogLines(TrainingHooks):
     def on_eval_step_end(self, train_ctx: Any, eval_loss: float) -> None:
         # The argument is a sum over batches; the logged value is their mean.
         mean = train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, "loss", "eval")[-1]
-        found = {f"eval_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
-        found |= getattr(train_ctx, "evaluated", {})  # MetricsTrainer's
-        line = self._with_epoch({"eval_loss": float(mean), **found}, train_ctx.train_steps)
+        of_set = getattr(train_ctx, "evaluating", "eval")  # MetricsTrainer's, as the metrics that it computes
+        found = {f"{of_set}_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
+        found |= getattr(train_ctx, "evaluated", {})
+        line = self._with_epoch({f"{of_set}_loss": float(mean), **found}, train_ctx.train_steps)
         if not self._trains:
-            self._events.state.best.of(line)  # a metric that isn't there is told before training
-            self._before = [line] if self._eval_on_start else []
+            self._first_metrics |= line
+            self._before += [line] if self._eval_on_start else []
         else:
             self.recording.evaluated(train_ctx, self.state, line)
             self._evaluations.append(line)

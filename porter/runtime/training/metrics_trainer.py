@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import optax
 from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
+from ..batches.evaluation_sets import EvaluationSets
 from ..batches.predictions import ComputeMetrics, Gathered, Preprocess, Preprocessing
 from ..facts.releases import BLIND
 from ..losses.token_loss import forward
@@ -26,6 +27,8 @@ class MetricsTrainer(PeftTrainer):
 
     The evaluation batches are those of `SFTBatches.evaluation` or `TrainerBatches.evaluation`. Their rows are not
     packed. With `compute_metrics` None this is a PeftTrainer.
+
+    Of evaluation sets by their names (`EvaluationSets`) it evaluates each, as `eval_NAME_loss`.
     """
 
     def __init__(
@@ -34,7 +37,7 @@ class MetricsTrainer(PeftTrainer):
         optimizer: optax.GradientTransformation,
         training_config: TrainingConfig,
         *,
-        compute_metrics: ComputeMetrics | None,
+        compute_metrics: ComputeMetrics | None = None,
         preprocess_logits_for_metrics: Preprocess | None = None,
         include_for_metrics: Sequence[str] = (),
     ) -> None:
@@ -46,6 +49,7 @@ class MetricsTrainer(PeftTrainer):
         self._preprocess = Preprocessing(preprocess_logits_for_metrics)
         self._gathered: Gathered | None = None
         self.evaluated: dict[str, Any] = {}  # the metrics of the last evaluation, as the Trainer names them
+        self.evaluating = "eval"  # what their names begin with
         super().__init__(model, optimizer, training_config)
 
     def gather(self, eval_batches: Any) -> Gathered | None:
@@ -68,7 +72,13 @@ class MetricsTrainer(PeftTrainer):
         seen = {name: given[name] for name in BLIND.values() if name in given}
         return loss, forward(model, *(given[name] for name in names), **seen)
 
-    def _run_eval(self, eval_ds: Iterable[Any], eval_step_fn: Callable[..., Any]) -> None:
+    def _run_eval(self, eval_ds: Any, eval_step_fn: Callable[..., Any]) -> None:
+        if isinstance(eval_ds, EvaluationSets):
+            for name, batches in eval_ds.items():
+                self.evaluating, self.metrics_prefix = f"eval_{name}", name
+                self._run_eval(batches, eval_step_fn)
+            self.evaluating, self.metrics_prefix = "eval", self.config.metrics_prefix
+            return
         self._gathered = self.gather(eval_ds)
         super()._run_eval(eval_ds if self._gathered is None else self._gathered.batches, eval_step_fn)
         self._gathered = None
@@ -79,8 +89,8 @@ class MetricsTrainer(PeftTrainer):
 
     def _write_metrics(self, metrics_buffer: Any) -> None:
         if self._gathered is not None:
-            self.evaluated = self._gathered.metrics()
+            self.evaluated = self._gathered.metrics(self.evaluating)
             for name, value in self.evaluated.items():
                 if isinstance(value, int | float) and math.isfinite(value):
-                    metrics_buffer.additional_metrics[name.removeprefix("eval_")] = ([value], np.mean)
+                    metrics_buffer.additional_metrics[name.removeprefix(f"{self.evaluating}_")] = ([value], np.mean)
         super()._write_metrics(metrics_buffer)

@@ -20,6 +20,7 @@ from tunix.sft.metrics_logger import MetricsLoggerOptions, TensorboardBackend
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from tunix.sft.sharding_utils import shard_input
 
+from ..batches.evaluation_sets import EvaluationSets
 from ..callbacks import KeepBest
 from ..facts.releases import release
 from ..saving.checkpoints import fresh_dir, resume_dir
@@ -162,8 +163,13 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_pr
     """`Trainer.evaluate()`: the loss over `eval_batches`, as `{"eval_loss": ...}`, before or after training.
 
     The batches come from `SFTBatches.evaluation`, whose scales make the mean over batches transformers' loss. A
-    `MetricsTrainer` adds its metrics. Speed and epoch are under transformers' names, steps those of the GPU run.
+    `MetricsTrainer` adds its metrics. Speed and epoch are under transformers' names, steps those of the GPU run. Of
+    several sets by their names each has its own: `{"eval_NAME_loss": ...}`.
     """
+    if isinstance(eval_batches, EvaluationSets):
+        each = ((f"{metric_key_prefix}_{name}", batches) for name, batches in eval_batches.items())
+        sets = [evaluate(trainer, batches, metric_key_prefix=prefix) for prefix, batches in each]
+        return {name: value for found in sets for name, value in found.items()}
     started = time.perf_counter()
     step = nnx.jit(trainer.create_eval_step_fn())
     gathered = trainer.gather(eval_batches) if isinstance(trainer, MetricsTrainer) else None

@@ -28,6 +28,7 @@ from ...text.layout import WIDTH, Arg, Call, render
 from .evaluation import (
     computes_metrics,
     evaluates_never,
+    evaluation_sets,
     has_evaluation,
     included,
     metrics_of,
@@ -358,14 +359,15 @@ def optimizer_lines(porting: Porting, indent: str) -> list[str]:
 def trainer_lines(porting: Porting, indent: str) -> list[str]:
     """`trainer = PeftTrainer(...)` with the loss over the whole step, and its log lines.
 
-    `rt.MetricsTrainer` where the source computes metrics of what it evaluates.
+    `rt.MetricsTrainer` where the source computes metrics of what it evaluates, or evaluates several sets.
     """
     names = porting.names
     config = training_config(porting)
     metrics = metrics_arguments(porting)
-    if not metrics:
+    evaluates_more = bool(metrics) or (evaluation_sets(porting) is not None and bool(names.eval_batches))
+    if not evaluates_more:
         porting.imports.add("from tunix.sft.peft_trainer import PeftTrainer")
-    trainer = porting.rt("MetricsTrainer") if metrics else "PeftTrainer"
+    trainer = porting.rt("MetricsTrainer") if evaluates_more else "PeftTrainer"
     loss = mark(porting, "loss.type") + mark_keywords(porting, porting.config, "loss_type") + porting.rt("token_loss")
     tail = f".with_gen_model_input_fn({porting.rt('model_inputs')}).with_loss_fn({loss})"
     call = Call(trainer, [trained_model(porting), Arg(names.optimizer), Arg(config), *metrics], tail=tail)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...engine.script.fill_from_tables import table_of
+import libcst as cst
+
+from ...engine.script.fill_from_tables import bindings_of, table_of
 from ...engine.script.sites import Argument
 from ...engine.script.training import Training
 
@@ -61,6 +63,28 @@ def computes_metrics(porting: Training) -> bool:
     """Whether the port computes the metrics that it is given: it evaluates, and not the loss alone."""
     evaluated = has_evaluation(porting) or porting.evaluates
     return metrics_of(porting) is not None and evaluated and porting.known("eval.loss_only") is not True
+
+
+def evaluation_sets(porting: Training) -> tuple[str, ...] | None:
+    """The names of several evaluation sets that the trainer is given as a dict, as far as they are texts; None where it
+    is given one set."""
+    site = porting.trainer
+    argument = site.argument("eval_dataset") if site is not None else None
+    return sets_of(porting, argument) if argument is not None else None
+
+
+def sets_of(porting: Training, argument: Argument) -> tuple[str, ...] | None:
+    """The same of an argument: a dict, a `dict(...)`, a comprehension, or a name of one."""
+    bindings = bindings_of(porting.module, argument.node)
+    for node in (argument.node, *(binding.value for binding in bindings)):
+        called = isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "dict"
+        if called or isinstance(node, cst.DictComp):
+            arguments = node.args if isinstance(node, cst.Call) else ()
+            return tuple(each.keyword.value for each in arguments if each.keyword is not None)
+        if isinstance(node, cst.Dict):
+            keys = [element.key for element in node.elements if isinstance(element, cst.DictElement)]
+            return tuple(str(key.evaluated_value) for key in keys if isinstance(key, cst.SimpleString))
+    return None
 
 
 def included(porting: Training) -> list[Any] | None:

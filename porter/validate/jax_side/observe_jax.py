@@ -355,7 +355,9 @@ def patch_trainer(observer: Observer) -> None:
     @functools.wraps(write_metrics)
     def patched_write(self: Any, metrics_buffer: Any) -> None:
         if self._mode == "eval" or str(self._mode).endswith(("EVAL", "eval")):
-            observer.evaluation(int(metrics_buffer.step), float(metrics_buffer.loss), getattr(self, "evaluated", {}))
+            of_set, loss = getattr(self, "evaluating", "eval"), float(metrics_buffer.loss)
+            named = {} if of_set == "eval" else {f"{of_set}_loss": loss}  # of one of several sets
+            observer.evaluation(int(metrics_buffer.step), loss, getattr(self, "evaluated", {}) | named)
         write_metrics(self, metrics_buffer)
 
     trainer.__init__, trainer.train = patched_init, patched_train

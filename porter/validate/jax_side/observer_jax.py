@@ -98,7 +98,7 @@ class Observer:
         """`measured`: what the port's MetricsTrainer computed at this step."""
         if not self._done:
             self._evaluations.append((step, loss))
-            self._measured[step] = numbers(measured)
+            self._measured[step] = self._measured.get(step, {}) | numbers(measured)
 
     def start_from_source(self, model: Any) -> None:
         """Give the model the source's initial adapter; what doesn't fit stays its own, and shows in the comparison."""

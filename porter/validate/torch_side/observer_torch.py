@@ -105,9 +105,11 @@ class Observer:
                 return control
 
             def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **given: Any) -> None:
-                if metrics and "eval_loss" in metrics and not observer.done:
-                    observer.evaluations.append((int(state.global_step), float(metrics["eval_loss"])))
-                    observer.measured[int(state.global_step)] = numbers(metrics)
+                losses = [value for name, value in (metrics or {}).items() if name.endswith("_loss")]
+                if losses and not observer.done:  # eval_loss, or eval_NAME_loss of one of several sets
+                    step = int(state.global_step)
+                    observer.evaluations.append((step, float(metrics.get("eval_loss", losses[0]))))
+                    observer.measured[step] = observer.measured.get(step, {}) | numbers(metrics)
                     observer.tied[str(int(state.global_step))] = observer.near_ties.take()
 
         return Watch()

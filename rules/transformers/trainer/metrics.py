@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from porter.packs.api import Phase, step
-from porter.packs.training import LOSSES, Training, included, metrics_of, short_name, table_of
+from porter.packs.training import LOSSES, Training, evaluation_sets, included, metrics_of, short_name, table_of
 
 PART_OF = "transformers"
 
@@ -47,6 +47,9 @@ def _settle_best(porting: Training) -> None:
     if site is None or value is None or porting.arguments_object or value.is_literal(*LOSSES):
         return
     name = str(value.literal).removeprefix("eval_") if value.known else ""
+    sets = evaluation_sets(porting)
+    if sets is not None and (name in [f"{each}_loss" for each in sets] or (not sets and name.endswith("_loss"))):
+        return
     if metrics_of(porting) is not None and not (name in OF_TRL and table_of(porting, site).kind == "sft"):
         return
     if name in OF_TRL:

@@ -3,13 +3,12 @@ import optax
 import orbax.checkpoint as ocp
 from datasets import load_dataset
 from transformers import AutoTokenizer
-from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
+from tunix.sft.peft_trainer import TrainingConfig
 
 from porter import runtime as rt
 
 rows = load_dataset("trl-lib/Capybara")
 # TODO(tpu-port TP302): model_init_kwargs: num_labels=3 has no counterpart in rt.load_model.
-# TODO(tpu-port TP102): SFTTrainer.eval_dataset={"seen": rows["train"], "new": rows["test"]}: Tunix evaluates one dataset while it trains. Choose one here, and evaluate the others with rt.evaluate after training.
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 model = rt.load_model("Qwen/Qwen3-0.6B", mesh)
@@ -30,7 +29,7 @@ optimizer = optax.chain(
     optax.clip_by_global_norm(1.0),  # SFTConfig's default max_grad_norm
     optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
 )
-trainer = PeftTrainer(
+trainer = rt.MetricsTrainer(
     model,
     optimizer,
     TrainingConfig(

@@ -1,0 +1,55 @@
+"""Several evaluation sets by their names."""
+
+import pytest
+
+from .porting import port, sft_script
+
+SETS = ', eval_dataset={"seen": held_out, "new": others}'
+BEFORE = 'held_out, others = load_dataset("some/seen", split="test"), load_dataset("some/new", split="test")'
+BEST = ', eval_strategy="epoch", save_strategy="epoch", load_best_model_at_end=True'
+
+
+def test_each_set_is_evaluated() -> None:
+    found = port(sft_script(BEFORE, config=', eval_strategy="epoch"', trainer=SETS))
+    assert found.status == "ported" and "rt.MetricsTrainer(" in found.after
+    assert 'batches.evaluation({"seen": held_out, "new": others}' in found.after
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        (', metric_for_best_model="eval_new_loss"', ""),
+        (', metric_for_best_model="seen_loss"', ""),
+        (', metric_for_best_model="eval_old_loss"', "computes no metric but the loss"),
+        ("", 'Set metric_for_best_model="eval_seen_loss"'),
+        (', metric_for_best_model="loss"', "the GPU run ends at its first evaluation"),
+    ],
+)
+def test_the_best_is_told_by_the_loss_of_one_of_them(metric: str, said: str) -> None:
+    found = port(sft_script(BEFORE, config=BEST + metric, trainer=SETS))
+    assert (found.status == "ported") == (not said)
+    assert not said or said in found.after or said in str(found.recipe.findings)
+
+
+def test_sets_that_evaluate_is_given() -> None:
+    after = 'trainer.train()\nprint(trainer.evaluate({"seen": held_out, "new": others}))'
+    found = port(sft_script(BEFORE, after=after))
+    assert 'rt.evaluate(trainer, batches.evaluation({"seen": held_out, "new": others}, batch_size=8))' in found.after
+    assert found.status == "ported" and "PeftTrainer(" in found.after
+    older = (
+        sft_script(BEFORE, after=after)
+        .replace("Qwen/Qwen3-0.6B", "mistralai/Mistral-7B-v0.1")
+        .replace("dtype", "torch_dtype")
+    )
+    older = older.replace("SFTConfig,", "TrainingArguments,").replace("SFTConfig", "TrainingArguments")
+    older = older.replace(
+        "from trl import TrainingArguments,", "from transformers import TrainingArguments\nfrom trl import"
+    )
+    found = port(older.replace("processing_class", "tokenizer"), source_trl="0.7.6")
+    assert "ends the GPU run before transformers 4.37" in str(found.recipe.findings)
+
+
+def test_pairs_are_evaluated_as_one_set() -> None:
+    script = sft_script(BEFORE, config=', eval_strategy="epoch"', trainer=SETS).replace("SFT", "DPO")
+    found = port(script)
+    assert "the port of this trainer evaluates one set" in str(found.recipe.findings) and found.status == "partial"
