@@ -49,7 +49,7 @@ KNOWN: dict[str, str] = {
     "engine/reading/model.py": "peft torch transformers trl unsloth",
     "engine/reading/precision.py": "deepspeed peft torch transformers trl",
     "engine/reading/quantization.py": "transformers",
-    "engine/reading/read_trainer.py": "datasets transformers trl",
+    "engine/reading/read_trainer.py": "transformers trl",
     "engine/reading/unseen_models.py": "peft",
     "engine/script/fill_from_tables.py": "unsloth",
     "engine/script/following/where_models_come_from.py": "peft transformers unsloth",
