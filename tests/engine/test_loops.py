@@ -385,6 +385,42 @@ def test_of_a_schedule_that_steps_by_batch_and_by_epoch_the_one_at_the_epoch_is_
     assert any("`scheduler` is no schedule that is read" in each for each in said)
 
 
+WATCHED = ACCUMULATED.replace("LOSS", "loss / 4").replace("done = 0\n", "done = 0\nlosses, best = [], 9.0\n")
+AT_STEP = "            done += 1\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "severity", "said"),
+    [
+        (BEHIND, f"    if loss < best:\n        break\n{BEHIND}", "error", "ends of its own (line 26) are not"),
+        (AT_STEP, f"{AT_STEP}            if stop():\n                break\n", "error", "ends of its own (line 25)"),
+        (
+            "        scaler.scale",
+            "        if torch.isnan(loss):\n            continue\n        scaler.scale",
+            "warning",
+            "whose loss isn't finite are left out",
+        ),
+        (BEHIND, f"    keep('best')\n{BEHIND}", "error", "checkpoints that the loop saves (line 25)"),
+        (BEHIND, f"    print(model.generate(ids))\n{BEHIND}", "error", "texts that the loop generates (line 25)"),
+        (BEHIND, f"{BEHIND}    losses.append(loss.item())\nplot(losses)\n", "error", "losses is read here"),
+        (BEHIND, f"{BEHIND}    best = min(best, loss)\nprint(best)\n", "error", "best is read here"),
+    ],
+)
+def test_what_else_a_loop_did_is_said(old: str, new: str, severity: str, said: str) -> None:
+    text = WATCHED.replace(old, new, 1)
+    if "keep(" in new:
+        text = text.replace("done = 0", "def keep(name):\n    model.save_pretrained(name)\n\n\ndone = 0")
+    found = port(text)
+    told = [finding for finding in found.findings if said.partition(" (line")[0] in finding.message]
+    assert [finding.severity for finding in told] == [severity], found.findings
+    assert found.status == ("ported" if severity == "warning" else "partial")
+
+
+def test_names_that_the_loop_fills_for_itself_are_nobodys() -> None:
+    lines = "    losses.append(loss.item())\n    print(losses)\nlosses = [3.0]\nplot(losses)\n"
+    assert port(WATCHED.replace(BEHIND, BEHIND + lines)).status == "ported"
+
+
 BY_HAND = """import torch
 from torch.utils.data import DataLoader
 

@@ -29,6 +29,7 @@ from ..script.seeds import seed_given
 from ..script.sites import Argument, Site, indentation
 from ..script.training import Training
 from .advice import DIVIDE, advice
+from .besides.filled_names import read_behind
 from .called_epochs import known_by_caller
 from .facts import Loop
 from .forward import NotStandard
@@ -284,12 +285,19 @@ def _seed(porting: Training) -> None:
 
 
 TRAINING_CONFIG = "give TrainingConfig a checkpoint_root_directory."
+ENDS = (
+    "The port makes all steps: let an EarlyStoppingCallback of porter.runtime.callbacks end it by an evaluation, as a "
+    "callback of rt.log_every."
+)
+HISTORY = "trainer.training_hooks.history holds the lines of rt.log_every, with loss, learning_rate and step."
 SAID = {
     "saving": (
         "checkpoints that the loop saves",
         f"The model is saved behind the loop; for checkpoints {TRAINING_CONFIG}",
     ),
     "evaluation": ("evaluations inside the loop", "Give trainer.train a second iterable, and eval_every_n_steps."),
+    "sampling": ("texts that the loop generates", "Sample behind the training, with rt.generate."),
+    "stopping": ("ends of its own", ENDS),
     "resuming": ("resuming at an epoch", f"Tunix resumes from checkpoints of its own: {TRAINING_CONFIG}"),
 }
 
@@ -304,6 +312,15 @@ def _say_left(porting: Training, loop: Loop) -> None:
             where = ", ".join(map(str, lines[:6]))
             message = f"The loop is replaced by Tunix's trainer; {said} (line {where}) are not in the port."
             porting.find(site.rule, "error", message, fix, site.line, site.column)
+    for left in loop.left:
+        if left.what == "guard":
+            message = "Batches whose loss isn't finite are left out here; the port trains on them."
+            fix, place = "Look at the loss of the port's first steps.", porting.module.location(left.node)
+            porting.find(site.rule, "warning", message, fix, *place, todo=False)
+    for use, name, filled in read_behind(porting.module, loop):
+        line = porting.module.location(filled)[0]
+        message = f"{name} is read here, and the loop that filled it (line {line}) is Tunix's trainer now."
+        porting.find(site.rule, "error", message, HISTORY, *porting.module.location(use))
     lines = [porting.module.location(left.node)[0] for left in loop.left if left.what == "logging"]
     if lines:
         where = ", ".join(map(str, lines[:6])) + (" and more" if len(lines) > 6 else "")

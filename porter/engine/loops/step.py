@@ -12,6 +12,7 @@ import libcst as cst
 from ...source.module import Module
 from ...source.scopes import walk
 from .advice import APART, DICT, FILTER, ONE_WAY
+from .besides.watching import Watching
 from .blocks import is_backward, is_modulo, is_of_scaler, is_share, is_step, is_there, last_name, lines_of
 from .called_epochs import epoch_called_by
 from .contexts import Contexts
@@ -19,7 +20,6 @@ from .counts import DEPENDS, Counts, is_increment
 from .draws import Draws
 from .facts import Left, Loop
 from .forward import UNKNOWN, ForwardPass, NotStandard
-from .watching import Watching
 
 State = tuple[Loop, ForwardPass, tuple[bool, bool], dict[str, cst.BaseExpression]]
 
@@ -221,7 +221,9 @@ class StepReader:
         end = self.counts.end(node.test, trained=self.backward)
         lines = lines_of(node.body)
         leaves = lines[-1] if lines else None
-        if end is None or not isinstance(leaves, cst.Break | cst.Return) or node.orelse is not None:
+        if end is None:
+            return False
+        if not isinstance(leaves, cst.Break | cst.Return) or node.orelse is not None:
             raise NotStandard(node, "why it ends before the last batch is not known")
         if end.counter.resets:
             raise NotStandard(node, "it ends each epoch after a number of batches, not the training")
@@ -400,7 +402,7 @@ class StepReader:
         if found:
             self.loop.obstacles.extend(found)
             return
-        self.loop.left.append(Left(line, self.watching.kind(line)))
+        self.loop.left += [Left(node, what) for node, what in self.watching.kinds(line)]
 
     def _name(self, node: cst.BaseExpression) -> str:
         return self.module.qualified(node) or self.module.code(node)

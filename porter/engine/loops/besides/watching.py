@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...source.module import Module
-from ...source.scopes import inside
-from ..script.sites import facts_of
-from .advice import FILTER, SCHEDULE
-from .blocks import last_name
-from .forward import NotStandard
+from ....source.module import Module
+from ....source.scopes import inside
+from ...script.sites import facts_of
+from ..advice import FILTER, SCHEDULE
+from ..blocks import last_name
+from ..forward import NotStandard
 
 # Methods that change nothing of the model, the optimizer and the schedule.
 READS = (
@@ -42,6 +42,8 @@ BUILTINS = frozenset("getattr hasattr isinstance len id type sum print repr str"
 NORMS = re.compile(r"(?:grad|gradient|weight|param|parameter)s?_norms?$")
 LEFT_OUT, BY_HAND = "some batches are left out", "the learning rate is set by hand, not by a schedule"
 FIXES = {LEFT_OUT: FILTER, BY_HAND: SCHEDULE}
+FINITE = re.compile(r"\b(?:isnan|isinf|isfinite)\(")
+DEEPEST = 3  # functions that call one another
 EVALUATES = ("evaluate", "validate", "eval_loop", "evaluation", "validation")
 
 
@@ -59,12 +61,8 @@ class Watching:
                 why = self._of_call(node, trained)
             elif isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign):
                 why = self._of_assignment(node, trained, held)
-            elif isinstance(node, cst.Continue) and cst.For not in nested:
+            elif isinstance(node, cst.Continue) and cst.For not in nested and not self._guards(node):
                 why = LEFT_OUT
-            elif (isinstance(node, cst.Break) and cst.For not in nested) or (
-                isinstance(node, cst.Return) and cst.FunctionDef not in nested
-            ):
-                why = "why it ends before the last batch is not known"
             if why:
                 yield NotStandard(node, why, FIXES.get(why, ""))
 
@@ -117,17 +115,44 @@ class Watching:
                 return f"`{head if text not in trained else text}` is changed between the batch and the step"
         return ""
 
-    def kind(self, line: cst.CSTNode) -> str:
-        """What a statement that looks on does: logging, saving or evaluation."""
-        what = "logging"
+    def kinds(self, line: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, str]]:
+        """What a statement that looks on does, each kind once with its place: saving, evaluation, sampling, an end of
+        its own, or logging where it does no more."""
+        found: dict[str, cst.CSTNode] = {}
         for node in inside(line):
             if isinstance(node, cst.Call):
-                last = last_name(node.func)
-                if self._saves(node) or re.match(r"_*save_\w*(?:model|checkpoint|ckpt|adapter)", last):
-                    return "saving"
-                if last == "eval" or last.lstrip("_").startswith(EVALUATES) or last.endswith(EVALUATES):
-                    what = "evaluation"
-        return what
+                for what in self._of_function(node, 0):
+                    found.setdefault(what, node)
+            elif isinstance(node, cst.Break | cst.Return) and self._ends(node, line):
+                found.setdefault("stopping", node)
+            elif isinstance(node, cst.Continue) and self._guards(node):
+                found.setdefault("guard", node)
+        yield from ((node, what) for what, node in found.items()) if found else [(line, "logging")]
+
+    def _ends(self, node: cst.CSTNode, line: cst.CSTNode) -> bool:
+        """Whether a `break` or `return` of a statement ends the loop that it stands in."""
+        nested = self._nested(node, line)
+        return (cst.FunctionDef if isinstance(node, cst.Return) else cst.For) not in nested
+
+    def _guards(self, node: cst.CSTNode) -> bool:
+        """Whether a `continue` leaves out a batch whose loss isn't finite."""
+        test = next((parent.test for parent in self.module.ancestors(node) if isinstance(parent, cst.If)), None)
+        return test is not None and FINITE.search(self.module.code(test)) is not None
+
+    def _of_function(self, call: cst.Call, depth: int) -> Iterator[str]:
+        """What a call does: by its name, or by what the function of the file does that it calls."""
+        last = last_name(call.func)
+        if self._saves(call) or re.match(r"_*save_\w*(?:model|checkpoint|ckpt|adapter)", last):
+            yield "saving"
+        elif last == "eval" or last.lstrip("_").startswith(EVALUATES) or last.endswith(EVALUATES):
+            yield "evaluation"
+        elif last == "generate":
+            yield "sampling"
+        else:
+            function = self.module.callees.get(call)
+            for node in inside(function.body) if function is not None and depth < DEEPEST else ():
+                if isinstance(node, cst.Call):
+                    yield from self._of_function(node, depth + 1)
 
 
 def _only_looks(name: str) -> bool:
