@@ -1,20 +1,24 @@
 """Which release of a library a script was written for, and how that is known.
 
 What the command line says comes first; then what the script or a file beside it pins; then the names and keywords that
-the script uses, of which releases lost some: it was written for the newest that still had them all.
+the script uses, of which releases lost some: it was written for the newest that still had them all, and was out when
+the script was last committed.
 `porter/releases` says what came and went; what happens to be installed says nothing.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ...releases.history import history
 from ...releases.plain_arguments import clashes
 from ...releases.uses import uses_of
 from ...releases.versions import Pin, fits, pins_of
 from ...runtime.facts.field_tables import at_version, version_key
+from ...source.project.commits import last_committed
 from ...source.project.pins import spelled
 from ..packs.facts import known_releases, release_by_use
 from ..script.fill_from_tables import plain_version
@@ -29,13 +33,15 @@ from .row_order import accelerate_in
 class Date:
     """A release and why: `1.16.0 (newest)`; `pinned` when the source itself says so.
 
-    `allowed` are all that a range of the source's allows up to the next major release, the oldest first.
+    `allowed` are all that a range of the source's allows up to the next major release, the oldest first; `day` is that
+    of the script's last commit, where the release is the newest that was out.
     """
 
     version: str
     why: str
     pinned: bool = False
     allowed: tuple[str, ...] = ()
+    day: datetime.date | None = None
 
     def __str__(self) -> str:
         return f"{self.version} ({self.why})"
@@ -48,7 +54,7 @@ def versions_in(porting: Training) -> dict[str, str]:
     days: Mapping[str, str] = next((head["contemporary"] for head in heads if "contemporary" in head), {})
     trl = Date(chosen, "--source-trl", pinned=True) if chosen else date(porting, "trl")
     transformers = _of_trls_day(date(porting, "transformers"), trl, days)
-    limit = _beside(porting, "trl")
+    told, limit = trl, _beside(porting, "trl")
     trl = _older(trl, limit)
     clash = clashes(porting.module.python)
     if clash and transformers is not None and trl is not None and not trl.pinned:
@@ -63,12 +69,18 @@ def versions_in(porting: Training) -> dict[str, str]:
         older = older and version_key(early.version) >= version_key(_floor(porting, "transformers"))
         if older and _out_with(early, releases_with_all(porting, "trl"), days):
             transformers = early
+    if transformers is None and (told is None or told.day is not None) and not _is_told_beside(porting):
+        by_day = told or _of_last_commit(porting, "trl")
+        trl = _older(by_day, limit) if "trl" in porting.module.roots else trl
+        if limit is None and (by_day is not None or "trl" not in porting.module.roots):  # installed on one day with it
+            transformers = _of_last_commit(porting, "transformers")
     if transformers is not None and (trl is None or not trl.pinned):
         of_its_day = _of_its_day(porting, transformers, days)
         if of_its_day is not None and (trl is None or trl.version != of_its_day.version):
             trl = _older(of_its_day, limit)
     found = {"trl": str(trl)} if trl is not None else {}
-    if transformers is not None and transformers.pinned and not (trl and _is_too_old_for(transformers, trl)):
+    is_known = transformers is not None and (transformers.pinned or transformers.day is not None)
+    if transformers is not None and is_known and not (trl and _is_too_old_for(transformers, trl)):
         found["transformers"] = str(transformers)
     day = at_version(days, trl.version) if trl is not None else None
     if trl is not None and day is not None:
@@ -212,6 +224,8 @@ def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) 
     """
     able = releases_with_all(porting, "trl")
     fitting = _out_with(transformers, able, days)
+    if transformers.day is not None:
+        fitting = [release for release in fitting if history().date("trl", release) <= transformers.day]
     newest = transformers.version == history().releases("transformers")[-1]
     if newest or not able or not (fitting or transformers.pinned):
         return None
@@ -238,6 +252,11 @@ def _beside(porting: Training, library: str) -> Date | None:
             newest = able[0]
         return Date(newest, f"the newest release beside {other}{f' {known}' if known else ''}")
     return None
+
+
+def _is_told_beside(porting: Training) -> bool:
+    """Whether a library of the script's that TRL is installed beside has a release of its own that is known."""
+    return any(release_of(porting, library) is not None for library in beside(porting, "trl"))
 
 
 def _floor(porting: Training, library: str) -> str:
@@ -307,7 +326,29 @@ def date(porting: Training, library: str) -> Date | None:
     row = min(dated, key=lambda row: version_key(row.gone or ""))
     older = [release for release in releases if _before(release, [row])]
     gone = short_version(row.gone or "")
-    return Date(older[-1], f"the newest release with {row.text} ({library} {gone} has none)") if older else None
+    why = f"the newest release with {row.text} ({library} {gone} has none)"
+    found = Date(older[-1], why) if older else None
+    by_day = _of_last_commit(porting, library)
+    if found is None or by_day is None or version_key(by_day.version) > version_key(found.version):
+        return found
+    return by_day if by_day.version != found.version else replace(found, day=by_day.day)
+
+
+def _of_last_commit(porting: Training, library: str) -> Date | None:
+    """The newest release that was out when the script was last committed, and has all that it uses; None where git
+    doesn't tell that day, or where it is the newest of all."""
+    day = last_committed(Path(porting.module.path))
+    if day is None:
+        return None
+    bounds = [pin for _, pins in pins_for(porting, library) for pin in pins]
+    able = [release for release in releases_with_all(porting, library) if all(fits(release, *pin) for pin in bounds)]
+    out = [release for release in able if history().date(library, release) <= day]
+    known = history().releases(library)
+    if able and able[0] == known[0] and not out:
+        return Date(known[0], f"the first release that is known, and the script was last committed on {day}")
+    if not out or out[-1] == known[-1]:
+        return None
+    return Date(out[-1], f"the newest release on {day}, when the script was last committed", day=day)
 
 
 def _ends_at_a_major(pins: Sequence[Pin]) -> bool:

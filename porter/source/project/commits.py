@@ -1,0 +1,51 @@
+"""The day on which a script was last committed: what was released later it can't have been written for."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+PATIENCE = 2.0  # seconds for each question
+# A repository's own settings start no program: nothing is fetched, verified, watched or filtered.
+QUIETLY = [
+    *("git", "--no-pager", "-c", "log.showSignature=false", "-c", "core.fsmonitor=false"),
+    *("-c", "protocol.allow=never", "-c", f"core.hooksPath={os.devnull}"),
+]
+OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # which git sets where it runs a hook
+
+
+@lru_cache(maxsize=64)
+def last_committed(script: Path) -> datetime.date | None:
+    """None where git doesn't tell: no repository, a file that it doesn't hold or that was changed since."""
+    if not any(os.path.lexists(folder / ".git") for folder in script.resolve().parents):
+        return None
+    held, here = _ask(script, "rev-parse", f"HEAD:./{script.name}"), _ask(script, "hash-object", "--no-filters", script.name)
+    if held is None or held != here:
+        return None
+    day = _ask(script, "log", "-1", "--format=%cs", "--", f":(literal){script.name}")
+    try:
+        return datetime.date.fromisoformat(day or "")
+    except ValueError:
+        return None
+
+
+def _ask(script: Path, *words: str) -> str | None:
+    kept = {name: value for name, value in os.environ.items() if name not in OF_ANOTHER}
+    env = kept | {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        done = subprocess.run(
+            [*QUIETLY, *words],
+            cwd=script.resolve().parent,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

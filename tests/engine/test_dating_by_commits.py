@@ -1,0 +1,94 @@
+"""The last commit of a script is a day after which nothing that it was written for came out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from porter.front.port_file import port_file
+from porter.port import Port
+from porter.source.project.commits import last_committed
+
+TRL = """\
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+trainer = SFTTrainer(
+    "Qwen/Qwen2.5-0.5B", args=SFTConfig("out"{}), train_dataset=load_dataset("trl-lib/Capybara", split="train")
+)
+trainer.train()
+"""
+ALONE = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+trainer = Trainer(
+    AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B"),
+    TrainingArguments("out"{}),
+    train_dataset=load_dataset("json", data_files="tokens.jsonl", split="train"),
+)
+trainer.train()
+"""
+
+
+def committed(folder: Path, day: str, text: str, name: str = "train.py", **others: str) -> Path:
+    script = folder / name
+    script.write_text(text)
+    for other, held in others.items():
+        (folder / other.replace("_", ".")).write_text(held)
+    at = f"{day}T12:00:00+00:00"
+    env = {**os.environ, "GIT_COMMITTER_DATE": at, "GIT_AUTHOR_DATE": at, "GIT_CONFIG_GLOBAL": os.devnull}
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *words], cwd=folder, env=env, check=True)
+    return script
+
+
+def versions(ported: Port) -> tuple[str, str]:
+    found = ported.recipe.versions
+    return found["trl"].partition(" ")[0], found["transformers"].partition(" ")[0]
+
+
+@pytest.mark.parametrize(
+    ("day", "text", "read"),
+    [
+        ("2025-03-10", TRL.format(""), ("0.15.2", "4.49.0")),
+        ("2025-03-10", ALONE.format(""), ("0.15.2", "4.49.0")),
+        ("2024-10-01", TRL.format(", max_seq_length=9"), ("0.11.1", "4.45.1")),  # TRL 0.19 was the last that took it
+        ("2024-10-01", ALONE.format(', evaluation_strategy="no"'), ("0.11.1", "4.45.1")),
+        ("2025-01-10", TRL.format(", padding_free=True"), ("1.16.0", "5.12.1")),  # which it can't have known
+        ("2023-01-01", ALONE.format("").replace("Qwen/Qwen2.5-0.5B", "huggyllama/llama-7b"), ("0.7.11", "4.31")),
+    ],
+)
+def test_a_script_is_for_what_was_out_at_its_last_commit(
+    tmp_path: Path, day: str, text: str, read: tuple[str, str]
+) -> None:
+    ported = port_file(committed(tmp_path, day, text))
+    assert versions(ported) == read
+    said = [finding.message for finding in ported.findings if finding.message.startswith("Read as")]
+    assert bool(said) == (read[0] != "1.16.0") and all(day in message for message in said), said
+
+
+def test_pins_and_what_git_does_not_tell_go_first(tmp_path: Path) -> None:
+    script = committed(tmp_path, "2024-10-01", TRL.format(""), requirements_txt="trl==0.16.1\n")
+    assert versions(port_file(script))[0] == "0.16.1"
+    (tmp_path / "requirements.txt").write_text("")
+    assert versions(port_file(script))[0] == "0.11.1"
+    script.write_text(script.read_text() + "print('done')\n")
+    last_committed.cache_clear()
+    assert last_committed(script) is None and versions(port_file(script))[0] == "1.16.0"
+    assert last_committed(tmp_path / "none.py") is None
+
+
+def test_a_repository_starts_nothing(tmp_path: Path) -> None:
+    """Neither by its settings nor by a script's name."""
+    script = committed(tmp_path, "2024-10-01", TRL.format(""), name=":(exclude)*.py")
+    trap = f"touch {tmp_path}/started"
+    for name, value in (("log.showSignature", "true"), ("gpg.program", trap), ("core.fsmonitor", trap)):
+        subprocess.run(["git", "config", name, value], cwd=tmp_path, check=True)
+    (tmp_path / ".gitattributes").write_text("* filter=trap\n")
+    subprocess.run(["git", "config", "filter.trap.clean", f"{trap}; cat"], cwd=tmp_path, check=True)
+    assert str(last_committed(script)) == "2024-10-01" and not (tmp_path / "started").exists()
