@@ -25,8 +25,9 @@ from .answering.unclaimed_configs import say_other_calls
 from .assembling.per_file import divided
 from .assembling.receipts import receipts
 from .assembling.whole_port import finish
-from .dating.release import say_release, versions_in
+from .dating.release import versions_in
 from .dating.release_tests import answer_release_tests
+from .dating.said_release import say_release
 from .draft.findings import NO_TASK
 from .foreign import is_foreign
 from .loops.loop_trainer import LOOP, find_loops

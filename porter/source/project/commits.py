@@ -22,7 +22,10 @@ def last_committed(script: Path) -> datetime.date | None:
     """None where git doesn't tell: no repository, a file that it doesn't hold or that was changed since."""
     if not any(os.path.lexists(folder / ".git") for folder in script.resolve().parents):
         return None
-    held, here = _ask(script, "rev-parse", f"HEAD:./{script.name}"), _ask(script, "hash-object", "--no-filters", script.name)
+    held, here = (
+        _ask(script, "rev-parse", f"HEAD:./{script.name}"),
+        _ask(script, "hash-object", "--no-filters", script.name),
+    )
     if held is None or held != here:
         return None
     day = _ask(script, "log", "-1", "--format=%cs", "--", f":(literal){script.name}")

@@ -1,0 +1,69 @@
+"""What the report says of the release that a script is read as."""
+
+from __future__ import annotations
+
+from ...releases.history import history
+from ...runtime.facts.field_tables import version_key
+from ...source.project.pins import spelled
+from ..script.sites import Site
+from ..script.training import Training
+from .asked import asked_for, beside
+from .evidence import SOURCES, contradictions
+from .release import release_of
+
+
+def say_release(porting: Training) -> None:
+    """Tell how the release is known where the source doesn't name it, and what doesn't go with it where it does."""
+    site = next((site for site in porting.sites if site.role == "trainer"), None)
+    said = porting.versions.get("trl", "")
+    if site is not None:
+        _say_older(porting, site)
+        _say_passed_over(porting, site)
+    if site is None or said.endswith("(newest table)"):
+        return
+    version, _, why = said.partition(" ")
+    fix = "Say --source-trl VERSION if it was another."
+    if "newest release" in why or "first release" in why:
+        message = f"Read as TRL {version}, {why[1:-1]}: its defaults, and its way to prepare rows."
+        if not site.qualified.startswith("trl.") and "trl" not in porting.module.roots:  # a Trainer alone
+            beside = porting.versions.get("transformers", "").partition(" ")[0]
+            message = f"Read as transformers {beside}, {why[1:-1]}: its defaults."
+            fix = "Pin transformers if it was another, or say --source-trl VERSION, a TRL of its day."
+        porting.find(site.rule, "info", message, fix, site.line, site.column)
+    elif wrong := contradictions(porting, "trl", version):
+        message = f"{why[1:-1]}: TRL {version} doesn't have {', '.join(wrong[:4])}."
+        porting.find(site.rule, "warning", message, fix, site.line, site.column, False)
+
+
+def _say_older(porting: Training, site: Site) -> None:
+    """A pin of before all that is known: what such a release did isn't known either."""
+    library = site.qualified.partition(".")[0]
+    library = library if library in SOURCES else "trl"
+    first = history().releases(library)[0]
+    pin = release_of(porting, library)
+    if pin is not None and version_key(pin) < version_key(first):
+        read = porting.versions.get(library, first).partition(" ")[0]
+        title = "TRL" if library == "trl" else library
+        message = (
+            f"{library}=={pin} is older than all releases whose ways are known ({first} is the first): "
+            f"read as {title} {read}."
+        )
+        porting.find(site.rule, "warning", message, "Compare what it trains.", site.line, site.column, False)
+
+
+def _say_passed_over(porting: Training, site: Site) -> None:
+    """A command that installs what can't be meant for this script, and outputs of a run of other cells."""
+    counted: set[str] = set()
+    said: set[str] = set()
+    for library in dict.fromkeys((*SOURCES, *beside(porting, "trl"))):
+        for asked in asked_for(porting, library):
+            if not asked.against:
+                counted.add(asked.where)
+            elif asked.where not in {*counted, *said} and (library in SOURCES or asked.shown):
+                said.add(asked.where)
+                message = (
+                    f"{asked.where}{':' if asked.shown else ' installs'} {spelled(library, asked.pins)}{asked.beside}"
+                )
+                message = f"{message}, which goes against {asked.against}: not read."
+                fix = "Say --source-trl VERSION if it is meant."
+                porting.find(site.rule, "info", message, fix, site.line, site.column)
