@@ -2,7 +2,9 @@
 
 What it does: the batches get `label_mask=rt.ResponsesOnly(...)`, and the call goes. Parts that the call doesn't give
 are read off the tokenizer's chat template, as Unsloth does. Releases before 2025.3.9 look for the tokens of a part that
-stay whatever stands around it, and train the line end behind the assistant's header: `force_match=False`.
+stay whatever stands around it, and train the line end behind the assistant's header: `force_match=False`. With
+`last_response_only=True` the last answer of a row alone is trained. Beside another trainer than SFTTrainer, or with
+`mask_out_tokens`, a person is asked.
 Why: which tokens train is a part of the data here, and Tunix's trainer has no dataset to change.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Argument, Origin, Phase, Porting, Site, Value, step
-from porter.packs.training import Training, table_of
+from porter.packs.training import Training, short_name, table_of
 from porter.packs.writing import read_site
 
 from ._release import is_before, unsloth_version
@@ -22,7 +24,10 @@ MATCHES_ALL = "2025.3.9"  # the first release that looks for all tokens of a par
 ENDS_ANEW = "2024.9"  # the first that trains the answers alone
 
 NAME = "unsloth.train_on_responses_only"
-PARAMETERS = ("trainer", "instruction_part", "response_part", "force_match")
+PARAMETERS = (
+    *("trainer", "instruction_part", "response_part", "force_match", "tokenizer", "return_function", "num_proc"),
+    *("last_response_only", "mask_out_tokens"),
+)
 
 
 def responses_only(porting: Training, trainer: Site) -> Site | None:
@@ -41,7 +46,12 @@ def read_responses_only(porting: Training) -> None:
     """What the collator masks counts no more; parts that are made behind the trainer can't be ported."""
     trainer = porting.trainer
     site = responses_only(porting, trainer) if trainer is not None else None
-    if trainer is None or site is None or table_of(porting, trainer).kind != "sft":
+    if trainer is None or site is None:
+        return
+    if not _masks_batches(porting, trainer):
+        message = f"train_on_responses_only masks the rows of {short_name(trainer)}; the port does that for SFTTrainer."
+        fix = "Give the rows labels before the trainer is made, -100 in front of each answer, and take the call out."
+        porting.find(ID, "error", message, fix, site.line, site.column)
         return
     porting.masked_behind = True
     if trainer.argument("data_collator") is not None:
@@ -53,12 +63,29 @@ def read_responses_only(porting: Training) -> None:
         message = "train_on_responses_only: instruction_part and response_part can't be read where the trainer is made."
         fix = 'Write both as text, such as "<|im_start|>user\\n", and port again.'
         porting.find(ID, "error", message, fix, site.line, site.column)
+    elif (masked := site.argument("mask_out_tokens")) is not None and not masked.value.is_literal(None):
+        message = f"mask_out_tokens={masked.text}: these tokens aren't trained on the GPU, and are in the port."
+        porting.find(ID, "error", message, "Leave it out on both sides.", masked.line, masked.column)
+    elif (last := site.argument("last_response_only")) is not None and _only_last(site) is None:
+        message = f"last_response_only={last.text}: where it is True Unsloth trains the last answer of a row alone."
+        porting.find(ID, "error", message, "Write it as True or False, and port again.", last.line, last.column)
     elif _matches_all(porting, site) is None and (match := site.argument("force_match")) is not None:
         message = f"force_match={match.text}: where it is False Unsloth trains the line end behind response_part, too."
         fix = "Write it as True or False, and port again."
         porting.find(ID, "warning", message, fix, match.line, match.column)
     else:
         _say_release(porting, site)
+
+
+def _masks_batches(porting: Training, trainer: Site) -> bool:
+    """Whether the trainer's batches take a mask of labels."""
+    return table_of(porting, trainer).kind == "sft"
+
+
+def _only_last(site: Site) -> bool | None:
+    """Whether the last answer of a row alone is trained; None where the run decides it."""
+    last = site.argument("last_response_only")
+    return False if last is None else next((said for said in (True, False) if last.value.is_literal(said)), None)
 
 
 def _say_release(porting: Training, site: Site) -> None:
@@ -90,13 +117,15 @@ def write_responses_only(porting: Porting) -> None:
     trainer = porting.trainer
     site = responses_only(porting, trainer) if trainer is not None else None
     parts = _parts(porting, site) if site is not None else None
-    if site is None or trainer is None or parts is None:
+    if site is None or trainer is None or parts is None or not _masks_batches(porting, trainer):
         return
     tokenizer = trainer.argument("processing_class", "tokenizer")
     name = tokenizer.text if tokenizer is not None else porting.names.tokenizer or "tokenizer"
     said = f"{parts[0]}, {parts[1]}, {name}" if parts[0] else f"tokenizer={name}"
     if _matches_all(porting, site) is False:
         said += ", force_match=False"
+    if _only_last(site):
+        said += ", last_response_only=True"
     code = f"{porting.rt('ResponsesOnly')}({said})"
     porting.fill({"data.collator": Value("expression", code, Origin("", site.line, site.column, ID), code)})
     porting.remove_statement(site.node, ID, "the batches mask the same tokens: label_mask=")

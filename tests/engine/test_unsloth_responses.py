@@ -41,3 +41,32 @@ def test_parts_are_looked_for_as_the_release_does(release: str, given: str, mask
     messages = [finding.message for finding in ported.findings if finding.rule == "TP720"]
     assert len(messages) == bool(said) and all(message.startswith(said) for message in messages)
     assert mask in port(ported.after).after
+
+
+@pytest.mark.parametrize(
+    ("given", "mask", "said"),
+    [
+        (", last_response_only=True, num_proc=2", ALL[:-1] + ", last_response_only=True)", ""),
+        (", last_response_only=False", ALL, ""),
+        (", last_response_only=bool(input())", ALL, "last_response_only=bool(input()): where it is True"),
+        (", mask_out_tokens=['</think>']", ALL, "mask_out_tokens=['</think>']: these tokens aren't trained"),
+    ],
+)
+def test_what_newer_releases_take_besides_is_not_dropped(given: str, mask: str, said: str) -> None:
+    ported = port(SCRIPT.format(release="2026.10.9", given=given))
+    assert f"label_mask={mask},\n" in ported.after, ported.after
+    errors = [finding.message for finding in ported.findings if finding.rule == "TP720" and finding.severity == "error"]
+    assert len(errors) == bool(said) and all(message.startswith(said) for message in errors)
+
+
+def test_the_rows_of_transformers_own_trainer_are_masked_by_a_person() -> None:
+    """The call went, and all tokens were trained."""
+    script = SCRIPT.format(release="2025.5.6", given="").replace(
+        "from trl import SFTConfig, SFTTrainer", "import transformers"
+    )
+    ported = port(
+        script.replace("SFTTrainer", "transformers.Trainer").replace("SFTConfig", "transformers.TrainingArguments")
+    )
+    errors = [finding.message for finding in ported.findings if finding.rule == "TP720"]
+    assert errors == ["train_on_responses_only masks the rows of Trainer; the port does that for SFTTrainer."]
+    assert ported.status == "partial" and "trainer = train_on_responses_only(trainer, 'user" in ported.after

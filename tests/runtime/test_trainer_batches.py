@@ -9,6 +9,9 @@ import pytest
 
 from porter.runtime.batches.order import randperm
 from porter.runtime.batches.trainer_batches import TrainerBatches
+from porter.runtime.rows.response_masks import CompletionOnly
+
+from .byte_tokens import byte_tokenizer, trained_text
 
 
 class Rows:
@@ -228,6 +231,14 @@ def test_evaluation_counts_first_tokens_as_the_release_did(mesh: Any, transforme
     (evaluated,) = batches.evaluation(Rows(4), batch_size=4)
     trained = sum(number % 5 for number in range(4))
     assert np.allclose(evaluated["scale"], 1 / (trained + 4 * firsts))
+
+
+def test_a_collator_that_masks_questions_is_taken_as_it_is(mesh: Any) -> None:
+    """TRL's DataCollatorForCompletionOnlyLM beside transformers' Trainer."""
+    tokenizer = byte_tokenizer()
+    rows = [{"input_ids": tokenizer(text)["input_ids"]} for text in ("xA:yz", "xxxA:v")]
+    (batch,) = TrainerBatches(rows, CompletionOnly("A:", tokenizer=tokenizer), mesh, epochs=1, batch_size=2)
+    assert sorted(trained_text(tokenizer, row).strip("·") for row in batch["labels"]) == ["v", "yz"]
 
 
 def test_a_collator_of_rows_of_one_length_is_given_no_others(mesh: Any) -> None:

@@ -55,6 +55,9 @@ def test_older_releases_train_the_line_end_behind_a_mark(
         ids = words(text, add_special_tokens=False)["input_ids"]
         got = ResponsesOnly(*marks, words, force_match=matches)(list(ids))
         assert masked({"input_ids": [ids]})["labels"] == [got]
+        last = unsloth_chats.train_on_responses_only(trainer, *marks, return_function=True, last_response_only=True)
+        alone = ResponsesOnly(*marks, words, force_match=matches, last_response_only=True)(list(ids))
+        assert last({"input_ids": [ids]})["labels"] == [alone]
     ids = words(f"{marks[0]}a{marks[1]}it is", add_special_tokens=False)["input_ids"]
     trained = words.decode([token for token in masked({"input_ids": [ids]})["labels"][0] if token != -100])
     assert (trained == "it is") is matches and trained.strip() == "it is"

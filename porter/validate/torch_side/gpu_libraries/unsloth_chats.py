@@ -51,7 +51,8 @@ def train_on_responses_only(
     tokenizer: Any = None,
     return_function: bool = False,
     num_proc: int | None = None,
-    **kwargs: Any,
+    last_response_only: bool = False,
+    mask_out_tokens: Sequence[str] | None = None,
 ) -> Any:
     """Labels for what stands between a `response_part` and the next `instruction_part`; -100 elsewhere.
 
@@ -60,6 +61,8 @@ def train_on_responses_only(
     """
     import transformers
 
+    if mask_out_tokens is not None:
+        raise ValueError("train_on_responses_only(mask_out_tokens=...) is not compared")
     if force_match is None:
         force_match = version_key(unsloth_trl.release()) >= MATCHES_ALL
 
@@ -72,7 +75,8 @@ def train_on_responses_only(
         given = rows.get("labels", rows["input_ids"])
         return {
             "labels": [
-                answers(ids, labels, question, answer) for ids, labels in zip(rows["input_ids"], given, strict=True)
+                answers(ids, labels, question, answer, last_response_only)
+                for ids, labels in zip(rows["input_ids"], given, strict=True)
             ]
         }
 
@@ -118,9 +122,12 @@ def places(ids: Sequence[int], piece: Sequence[int]) -> list[int]:
     return [at for at in range(len(ids) - size + 1) if list(ids[at : at + size]) == list(piece)]
 
 
-def answers(ids: Sequence[int], labels: Sequence[int], question: Mark, answer: Mark) -> list[int]:
-    """The labels of the answers alone: from after `answer` up to the next `question`, or to the end."""
+def answers(
+    ids: Sequence[int], labels: Sequence[int], question: Mark, answer: Mark, last_alone: bool = False
+) -> list[int]:
+    """The labels of the answers alone, or of the last: from after `answer` up to the next `question`, or to the end."""
     found, last = [IGNORED] * len(ids), len(ids) - 1
+    spans = []
     asked = places(ids, question[1])
     at = 0
     for place in places(ids, answer[1]):
@@ -137,6 +144,8 @@ def answers(ids: Sequence[int], labels: Sequence[int], question: Mark, answer: M
                 break
             end -= 1
         end = len(ids) if end == last else end
-        found[start:end] = list(labels[start:end])
+        spans.append((start, end))
         at = len(ids) if stop == last else stop + len(question[1])
+    for start, end in spans[-1:] if last_alone else spans:
+        found[start:end] = list(labels[start:end])
     return found
