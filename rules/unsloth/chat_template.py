@@ -4,7 +4,9 @@ What it does: a call whose template the runtime has becomes the runtime's functi
 Why: Unsloth's function needs torch and a GPU to import, and puts one of Unsloth's own templates into the tokenizer.
 Example: `tokenizer = get_chat_template(tokenizer, chat_template="gemma-3")`
 Use instead: `tokenizer = rt.get_chat_template(tokenizer, chat_template="gemma-3")`
-Safety: exact. Another template, or other names for roles (`mapping=`), is left to TP712, a finding.
+Safety: exact: the runtime's template makes the same text of any conversation, tools and parts of messages included. Its
+own text is another, which is what a saved tokenizer holds. Another template, or other names for roles (`mapping=`), is
+left to TP712, a finding.
 """
 
 from porter.packs.api import UNSLOTH_TEMPLATES
@@ -23,4 +25,4 @@ def apply(site, porting):
     if not all(argument.name in KNOWN for argument in site.arguments):
         return porting.NOT_MINE
     start, end = porting.module.span(site.node.func)
-    porting.edit(start, end, porting.rt("get_chat_template"), ID, "the same template, from the runtime")
+    porting.edit(start, end, porting.rt("get_chat_template"), ID, "the runtime's template, which renders the same")

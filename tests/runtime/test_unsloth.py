@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -155,18 +156,75 @@ def test_the_templates_texts(template: str) -> None:
     made = rt.get_chat_template(tokenizer("llama3"), template)
     text = made.apply_chat_template([{"role": "system", "content": "S"}, *TALK[:2]], tokenize=False)
     assert text == TEXTS[template].replace("<bos>", made.bos_token or "")
-    with pytest.raises(Exception, match="renders texts"):
-        made.apply_chat_template([{"role": "tool", "content": "1"}], tokenize=False)
     assert tokenizer("llama3").chat_template != made.chat_template
 
 
-def test_gemmas_template_takes_texts_in_parts() -> None:
-    made = rt.get_chat_template(tokenizer("llama3"), "gemma-3")
-    talk = [{"role": "system", "content": "S"}, *TALK[:2]]
-    parted = [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in talk]
-    assert made.apply_chat_template(parted, tokenize=False) == made.apply_chat_template(talk, tokenize=False)
-    with pytest.raises(Exception, match="renders texts"):
-        made.apply_chat_template([{"role": "user", "content": [{"type": "image"}]}], tokenize=False)
+CALL = {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": "1"}}}]}
+USES = [{"role": "user", "content": "Hi"}, CALL, {"role": "tool", "content": "2"}]
+ADD = {"type": "function", "function": {"name": "add"}}
+
+
+@pytest.mark.parametrize(
+    ("template", "given", "parts"),
+    [
+        (
+            "qwen-2.5",
+            {},
+            [
+                "signatures within <tools></tools> XML tags:\n<tools>\n" + json.dumps(ADD) + "\n</tools>\n\nFor each",
+                'assistant\n<tool_call>\n{"name": "add", "arguments": {"a": "1"}}\n</tool_call><|im_end|>\n',
+                "<|im_start|>user\n<tool_response>\n2\n</tool_response><|im_end|>\n",
+            ],
+        ),
+        (
+            "llama-3.1",
+            {},
+            [
+                "Environment: ipython\nCutting Knowledge Date: December 2023\nToday Date: 26 July 2024\n\n<|eot_id|>",
+                "user<|end_header_id|>\n\nGiven the following functions, please respond with a JSON for a function",
+                "Do not use variables.\n\n" + json.dumps(ADD, indent=4) + "\n\nHi<|eot_id|>",
+                'assistant<|end_header_id|>\n\n{"name": "add", "parameters": {"a": "1"}}<|eot_id|>',
+                '<|start_header_id|>ipython<|end_header_id|>\n\n"2"<|eot_id|>',
+            ],
+        ),
+        (
+            "llama-3.1",
+            {"builtin_tools": ["add", "code_interpreter"], "tools_in_user_message": False, "date_string": "1 May 2025"},
+            [
+                "Environment: ipython\nTools: add\n\nCutting Knowledge Date: December 2023\nToday Date: 1 May 2025\n\n",
+                "You have access to the following functions. To call a function, please respond with JSON for a",
+                "user<|end_header_id|>\n\nHi<|eot_id|>",
+                'assistant<|end_header_id|>\n\n<|python_tag|>add.call(a="1")<|eom_id|>',
+            ],
+        ),
+    ],
+)
+def test_tools_are_rendered(template: str, given: dict[str, Any], parts: list[str]) -> None:
+    """The tokenizer is saved with its template: what others give it later has to render as Unsloth's does."""
+    made = rt.get_chat_template(tokenizer("llama3"), template)
+    text = made.apply_chat_template(USES, tools=[ADD], tokenize=False, **given)
+    assert all(part in text for part in parts), text
+
+
+@pytest.mark.parametrize(
+    ("template", "image"),
+    [("gemma-3", "<start_of_turn>user\n<start_of_image>so"), ("gemma-4", "<|turn>user\n<|image|>so")],
+)
+def test_gemmas_templates_take_messages_in_parts(template: str, image: str) -> None:
+    made = rt.get_chat_template(tokenizer("llama3"), template)
+    parted = [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in TALK[:2]]
+    assert made.apply_chat_template(parted, tokenize=False) == made.apply_chat_template(TALK[:2], tokenize=False)
+    shown = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": " so"}]}]
+    assert image in made.apply_chat_template(shown, tokenize=False)
+    with pytest.raises(Exception, match="must alternate"):
+        made.apply_chat_template([TALK[0], TALK[0]], tokenize=False)
+
+
+def test_gemma_4_is_told_to_think_and_its_thoughts_go() -> None:
+    made = rt.get_chat_template(tokenizer("llama3"), "gemma-4")
+    answer = {"role": "assistant", "content": "<|channel>so<channel|> Hello"}
+    text = made.apply_chat_template([TALK[0], answer], tokenize=False, enable_thinking=True)
+    assert text.endswith("<|turn>system\n<|think|>\n<turn|>\n<|turn>user\nHi<turn|>\n<|turn>model\nHello<turn|>\n")
 
 
 def test_other_templates_are_refused() -> None:
