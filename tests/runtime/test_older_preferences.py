@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from porter.runtime.facts import releases
 from porter.runtime.losses.preference_losses import Inputs
 from porter.runtime.preferences import preference_rows
 from porter.runtime.preferences.older_preferences import lost_ends
-from porter.runtime.preferences.preference_batches import PreferenceBatches
+from porter.runtime.preferences.preference_batches import CPOBatches, KTOBatches, ORPOBatches, PreferenceBatches
 
 from ..fixtures import preference_styles, styles
 from .byte_tokens import byte_tokenizer, trained_text
@@ -77,6 +78,53 @@ def test_the_end_of_an_epoch_made_no_step_before_transformers_4_52(tiny_mesh: An
     assert [len(list(batches)) for batches in made] == [batches.steps * (batches.accumulation or 1) for batches in made]
     (first, *_) = made[1]
     assert trained_text(byte_tokenizer(), first["labels"][0][:10]) == "·a</s>·"
+
+
+@pytest.mark.parametrize(
+    ("trl", "transformers", "rows", "counted"),
+    [
+        # Rows in micro-batches of 2, and by how many micro-batches of these the epoch's last step is divided.
+        ("0.8.6", None, 5, 4),  # training_step of 4.39: accelerate divides by gradient_accumulation_steps
+        ("0.13.0", None, 11, 4),  # which reads rows % 4 micro-batches last
+        ("0.18.1", None, 5, 4),  # loss / args.gradient_accumulation_steps up to 4.52
+        ("0.18.1", "4.53.0", 5, 3),  # loss / current_gradient_accumulation_steps
+        (None, None, 5, 3),
+    ],
+)
+@pytest.mark.parametrize("kind", [PreferenceBatches, ORPOBatches, CPOBatches, KTOBatches])
+def test_a_short_step_is_divided_by_the_accumulation_before_transformers_4_53(
+    kind: Any, trl: str | None, transformers: str | None, rows: int, counted: int, tiny_mesh: Any
+) -> None:
+    answers = {"completion": "a"} if kind is KTOBatches else {"chosen": "a", "rejected": "b"}
+    dataset = [{"prompt": f"q{i}", "label": i > 2, **answers} for i in range(rows)]
+    settings: dict[str, Any] = {"max_steps": rows // 5, "batch_size": 2, "accumulation": 4, "max_length": None}
+    settings |= {"trl": trl, "transformers": transformers, "sampling": "sequential"}
+    batches = kind(dataset, byte_tokenizer(bos_token="<|user|>"), tiny_mesh(1, 1), **settings)
+    last = list(batches)[-batches._micro_batches :]
+    scales = np.concatenate([batch["scale"][:: kind.documents] for batch in last]) / batches._micro_batches
+    made = math.ceil(rows / 2 % 4)
+    assert sorted(scales[scales > 0]) == pytest.approx([1 / 2 / counted] * (rows % 8 - 1) + [1 / counted])
+    assert last[0].get("present", np.ones(1))[0] == pytest.approx(made / counted)
+
+
+def test_a_run_that_makes_no_step_is_refused(tiny_mesh: Any) -> None:
+    rows = [{"prompt": f"q{i}", "chosen": "a", "rejected": "b"} for i in range(5)]
+    with pytest.raises(ValueError, match=r"trains nothing: of 5 rows in 3 micro-batches transformers 4\.47 reads 1"):
+        PreferenceBatches(rows, byte_tokenizer(), tiny_mesh(1, 1), batch_size=2, accumulation=4, trl="0.13.0")
+
+
+@pytest.mark.parametrize("trl", ["0.7.1", "0.7.4"])
+def test_prompt_and_answers_are_apart_before_0_7_5_and_their_end_tokens_are_hidden(trl: str, tiny_mesh: Any) -> None:
+    tokenizer = byte_tokenizer(bos_token="<|user|>")
+    rows = [{"prompt": "q</s>u", "chosen": "yes", "rejected": "no"}]
+    settings: dict[str, Any] = {"batch_size": 1, "max_length": None, "trl": trl}
+    (batch, *_) = PreferenceBatches(rows, tokenizer, tiny_mesh(1, 1), **settings)
+    assert tokenizer.decode(batch["input_tokens"][0, :7]) == "q</s>uyes</s>"
+    assert trained_text(tokenizer, batch["labels"][0, :8]) == "·yes</s>·"
+    assert batch["attended"][0, :6].tolist() == [True, False, *[True] * 4]
+    (joined, *_) = PreferenceBatches(rows, tokenizer, tiny_mesh(1, 1), **settings | {"trl": "0.7.5"})
+    assert tokenizer.decode(joined["input_tokens"][0, :8]) == "<|user|>q</s>uyes</s>"
+    assert "attended" not in joined
 
 
 def circular(batch: Any, length: int) -> np.ndarray:

@@ -46,7 +46,7 @@ def older_steps(
     pending: list[Group] = []
     done = seen = 0
     for epoch in itertools.count():
-        batches = batches_of(epoch)
+        batches, before = batches_of(epoch), done
         for numbers in _groups(batches, accumulation, rows) if by_token else _singly(batches):
             over = [(epoch, number) for number in numbers]
             pending.append(Group([], over))
@@ -64,6 +64,12 @@ def older_steps(
                     done += 1
                     if done == steps:
                         return
+        if done == before and release >= (4, 47, 0) and not streamed:
+            raise ValueError(
+                f"the GPU run trains nothing: of {rows} rows in {batches} micro-batches transformers {transformers} "
+                f"reads {rows % accumulation or accumulation} an epoch, which is no step of {accumulation}. Take "
+                "another number of rows, or name a release from 4.52 on"
+            )
 
 
 def older_groups(

@@ -202,8 +202,17 @@ class Release:
 
     @property
     def pairs_joined(self) -> bool:
-        """Whether DPOTrainer put start and end tokens around prompt and answer itself (before 0.12)."""
+        """Whether DPOTrainer put start and end tokens around prompt and answer itself (before 0.12), see
+        `pairs_split`."""
         return not self.since(0, 12)
+
+    @property
+    def pairs_split(self) -> bool:
+        """Whether DPOTrainer tokenised prompt and answers apart and put no start token before them (before 0.7.5).
+
+        What stood in them as the end token was hidden from attention.
+        """
+        return not self.since(0, 7, 5)
 
     @property
     def completions_joined(self) -> bool:

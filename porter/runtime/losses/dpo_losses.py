@@ -84,7 +84,7 @@ class DPOLoss(PreferenceLoss):
             else:
                 each = _PAIR_LOSSES[name](self, pairs)
                 loss += weight * jnp.sum(each * weights * pairs.scale)
-        return loss, pair_metrics(self.beta * pairs.ratios, pairs.logps, pairs.scale)
+        return loss, pair_metrics(self.beta * pairs.ratios, pairs.logps, inputs.mean_scale[0::2])
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,17 @@ class Inputs:
     desirable: Array | None = None
     reference_logps: Array | None = None
     wraps: Array | None = None
+    present: Array | None = None
+
+    @property
+    def mean_scale(self) -> Array:
+        """(B,): what a row counts in the means that are logged, whatever a short step's loss counts."""
+        return self.scale if self.present is None else self.scale / self.present
+
+    @property
+    def mean_nll_scale(self) -> Array:
+        """The same of `nll_scale`."""
+        return self.nll_scale if self.present is None else self.nll_scale / self.present
 
     @property
     def targets(self) -> Array:
@@ -86,6 +97,7 @@ class PreferenceLoss(ABC):
         desirable: Array | None = None,
         reference_logps: Array | None = None,
         wraps: Array | None = None,
+        present: Array | None = None,
     ) -> tuple[Array, Metrics]:
         """Loss and metrics of a batch; without a reference model's log-probabilities those of the adapters' base count.
 
@@ -103,6 +115,7 @@ class PreferenceLoss(ABC):
             desirable,
             reference_logps,
             wraps,
+            present,
         )
         reference = reference_logps
         if self.reference and reference is None:
@@ -137,15 +150,16 @@ class ORPOLoss(PreferenceLoss):
         logits = answer_logits(model, inputs)
         chosen, rejected = in_pairs(_averages(-inputs.nll(logits), inputs)).T
         every_token = jnp.where(inputs.segment_ids > 0, inputs.input_tokens, IGNORED)
-        nll = jnp.sum(token_nll(logits, every_token).sum(axis=1)[0::2] * inputs.nll_scale[0::2])
+        each = token_nll(logits, every_token).sum(axis=1)[0::2]
+        nll = jnp.sum(each * inputs.nll_scale[0::2])
         log_odds = (chosen - rejected) - (_log1mexp(chosen) - _log1mexp(rejected))
-        scale = inputs.scale[0::2]
+        scale, mean_scale = inputs.scale[0::2], inputs.mean_scale[0::2]
         ratio = log_sigmoid(log_odds)
         logps = jnp.stack([chosen, rejected], axis=1)
-        metrics = pair_metrics(self.beta * logps, logps, scale) | {
-            "nll_loss": nll,
-            "log_odds_ratio": jnp.sum(ratio * scale),
-            "log_odds_chosen": jnp.sum(log_odds * scale),
+        metrics = pair_metrics(self.beta * logps, logps, mean_scale) | {
+            "nll_loss": jnp.sum(each * inputs.mean_nll_scale[0::2]),
+            "log_odds_ratio": jnp.sum(ratio * mean_scale),
+            "log_odds_chosen": jnp.sum(log_odds * mean_scale),
         }
         return nll - self.beta * jnp.sum(ratio * scale), metrics
 
@@ -179,8 +193,12 @@ class CPOLoss(PreferenceLoss):
             each = (delta - 1 / (2 * self.beta)) ** 2
         else:
             each = smoothed(self.beta * delta, self.label_smoothing)
-        nll = jnp.sum(-token_logps.sum(axis=1)[0::2] * inputs.nll_scale[0::2])
-        metrics = pair_metrics(self.beta * rewards, logps, scale) | {"nll_loss": nll if self.cpo_alpha else nll * 0}
+        totals = -token_logps.sum(axis=1)[0::2]
+        nll = jnp.sum(totals * inputs.nll_scale[0::2])
+        mean = jnp.sum(totals * inputs.mean_nll_scale[0::2])
+        metrics = pair_metrics(self.beta * rewards, logps, inputs.mean_scale[0::2]) | {
+            "nll_loss": mean if self.cpo_alpha else mean * 0
+        }
         return jnp.sum(each * scale) + self.cpo_alpha * nll, metrics
 
 

@@ -1,7 +1,8 @@
 """How the preference trainers tokenised their rows before they took prompt and answer together.
 
-Until TRL 0.11 DPOTrainer tokenised prompt and answer as one text, put the start token before it and the end token
-behind, and cut the prompt first, then the answer; KTOTrainer did so until 1.2, ORPOTrainer and CPOTrainer until 0.27.
+From TRL 0.7.5 to 0.11 DPOTrainer tokenised prompt and answer as one text, put the start token before it and the end
+token behind, and cut the prompt first, then the answer; KTOTrainer did so until 1.2, ORPOTrainer and CPOTrainer until
+0.27. Before 0.7.5 it tokenised prompt and answers apart, without a start token, and cut them in the same way.
 From 0.12 to 0.28 DPOTrainer tokenised prompt and answers apart, without special tokens but the end token's id behind
 each answer (until 0.27.1 behind a conversation's, too). From 0.29 on it does as `preference_tokens.PairTokens`.
 """
@@ -60,7 +61,10 @@ def lost_ends(sizes: Sequence[tuple[int, int, int]], max_length: int | None) -> 
 
 @dataclass(frozen=True)
 class JoinedTokens:
-    """Prompt and answer as one text with the start token before and the end token behind; the prompt is cut first."""
+    """Prompt and answer as one text with the start token before and the end token behind; the prompt is cut first.
+
+    Before 0.7.5 as two, without the start token.
+    """
 
     tokenizer: Any
     release: Release
@@ -103,6 +107,8 @@ class JoinedTokens:
             raise ValueError(f"TRL {self.release.trl} takes text here: apply the chat template to the messages first")
         together = list(self.tokenizer(prompt + answer, add_special_tokens=False)["input_ids"])
         alone = list(self.tokenizer(prompt, add_special_tokens=False)["input_ids"])
+        if self.release.pairs_split:
+            return alone, list(self.tokenizer(answer, add_special_tokens=False)["input_ids"])
         start = len(alone)
         rest = together[start:]
         if alone != together[:start]:
@@ -113,7 +119,7 @@ class JoinedTokens:
 
     def _starts(self, prompt: list[int]) -> bool:
         """Whether the start token is put before the prompt; before 0.9 it was, also where it stood there already."""
-        bos = self.tokenizer.bos_token_id
+        bos = None if self.release.pairs_split else self.tokenizer.bos_token_id
         return bos is not None and (prompt[:1] != [bos] or not self.release.since(0, 9))
 
     def _with_ends(self, prompt: list[int], answer: list[int]) -> tuple[list[int], list[int]]:

@@ -36,9 +36,11 @@ class PreferenceBatches:
     dicts of NumPy arrays `input_tokens`, `labels` (-100 = prompt or padding), `positions` and `segment_ids` (0 =
     padding), all (B, T) int32, the chosen answer of a pair in one row and the rejected in the next. `scale` (B,)
     float32 is what a pair's loss counts: TRL takes the mean over the pairs of each process's micro-batch, then over
-    the micro-batches of the step. `nll_scale` (B,) is the same for the tokens of the chosen answers. B is the smallest
-    multiple of the mesh's fsdp axis that holds `batch_size` pairs; rows that are missing count 0. T is the longest row
-    in multiples of 128. With several JAX processes the arrays are global ones, see `global_arrays`, and B is the same.
+    the micro-batches of the step. Before transformers 4.53 that is their sum / `accumulation`, however few they are;
+    `present` (B,) is then what share of these there is, for the means that are logged. `nll_scale` (B,) is the same for
+    the tokens of the chosen answers. B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` pairs;
+    rows that are missing count 0. T is the longest row in multiples of 128. With several JAX processes the arrays are
+    global ones, see `global_arrays`, and B is the same.
 
     `batch_size` is the pairs of one micro-step of the GPU run over all its `processes`, `accumulation` its
     gradient_accumulation_steps; the other arguments are DPOConfig's (`epochs`: num_train_epochs, `num_proc`:
@@ -183,8 +185,12 @@ class PreferenceBatches:
     def _made(self) -> Iterator[Batch]:
         for group in itertools.islice(self._groups(), self.steps):
             shares = [share for batch in group for share in self._shares(batch)]
-            weights = np.full(len(shares), 1 / len(shares))
-            yield from self._assemble(self._rows, group, weights, self._micro_batches, self.length)
+            made = len(group) if self._release.divides_by_made else self._deal.accumulation
+            weights = np.full(len(shares), len(group) / made / len(shares))
+            for batch in self._assemble(self._rows, group, weights, self._micro_batches, self.length):
+                if self._deal.accumulation > 1 and not self._release.divides_by_made:
+                    batch["present"] = np.full(self.batch_size, len(group) / made, np.float32)
+                yield batch
 
     def _groups(self) -> Iterator[list[np.ndarray]]:
         """The micro-steps of each optimizer step; before transformers 4.52 an epoch's rest made no step of its own."""
@@ -290,6 +296,7 @@ class PreferenceBatches:
             "nll_scale": np.zeros(rows, np.float32),
         }
         batch |= {"processes": np.full(rows, -1, np.int32)} if self._whole else {}
+        batch |= {"attended": np.ones(shape, bool)} if self._release.pairs_split else {}
         return batch | ({} if self._rows.wraps is None else {"wraps": np.zeros(rows, bool)})
 
     def _lost(self, rows: Documents, share: np.ndarray) -> list[tuple[bool, ...]]:
@@ -305,6 +312,8 @@ class PreferenceBatches:
             batch["input_tokens"][at, : len(ids)] = ids
             batch["labels"][at, : len(ids)] = labels
             batch["segment_ids"][at, : len(ids)] = 1
+            if "attended" in batch:  # the last token's place doesn't matter: it predicts nothing
+                batch["attended"][at, : len(ids)] = ids != self._tokenizer.eos_token_id
         if rows.wraps is not None:
             batch["wraps"][place * self.documents : (place + 1) * self.documents] = rows.wraps[row]
 

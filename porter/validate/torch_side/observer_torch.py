@@ -158,6 +158,8 @@ class Observer:
     def batch(self, inputs: Any, trainer: Any = None) -> None:
         if self.done or self._samples:
             return
+        if getattr(trainer, "optimizer", None) is not None:  # a step that begins within a group is told to nobody
+            self.rate(trainer.optimizer)
         tensors = {key: value.detach().cpu().numpy() for key, value in inputs.items() if hasattr(value, "detach")}
         if preferences.is_preference(tensors):
             rows = preferences.documents(tensors, preferences.cut_of(trainer))
