@@ -213,6 +213,9 @@ for batch in loader:
         ("batch['input_ids'], attention_mask=batch['attention_mask'], labels=batch['labels']", None),
         ("batch['input_ids'], labels=batch['labels']", '{"input_ids": "input_ids", "labels": "labels"}'),
         ("**batch, labels=batch['input_ids']", '"labels": "input_ids"}'),
+        ("**batch, labels=batch.pop('labels')", None),
+        ("batch, labels=batch", '{"input_ids": "*", "labels": "*"}'),
+        ("batch['input_ids'].squeeze(), labels=batch['labels'].squeeze()", '{"input_ids": "input_ids", "labels'),
     ],
 )
 def test_a_port_gives_the_model_what_the_loop_gave_it(call: str, inputs: str | None) -> None:
@@ -414,6 +417,32 @@ def test_what_else_a_loop_did_is_said(old: str, new: str, severity: str, said: s
     told = [finding for finding in found.findings if said.partition(" (line")[0] in finding.message]
     assert [finding.severity for finding in told] == [severity], found.findings
     assert found.status == ("ported" if severity == "warning" else "partial")
+
+
+@pytest.mark.parametrize(
+    "line", ["loss = loss.mean()", "if gpus > 1:\n            loss = loss.mean()", "loss = loss / 4.0\n        x = 1"]
+)
+def test_a_mean_over_several_gpus_is_of_one_number(line: str) -> None:
+    found = port(
+        ACCUMULATED.replace("LOSS", "loss / 4").replace("        scaler.scale", f"        {line}\n        scaler.scale")
+    )
+    assert found.status == ("unsupported" if "4.0" in line else "ported"), found.findings
+
+
+@pytest.mark.parametrize(
+    ("handler", "severity"),
+    [
+        ("RuntimeError as error:\n        if 'out of memory' not in str(error):\n            raise", "warning"),
+        ("torch.cuda.OutOfMemoryError:\n        torch.cuda.empty_cache()", "warning"),
+        ("Exception:\n        continue", "error"),
+    ],
+)
+def test_a_step_that_fails_for_want_of_memory(handler: str, severity: str) -> None:
+    head, _, body = SCRIPT.replace("CALL", "**batch").partition("for batch in loader:\n")
+    found = port(f"{head}for batch in loader:\n    try:\n{textwrap.indent(body, '    ')}    except {handler}\n")
+    told = [each for each in found.findings if "left out here" in each.message or "is caught" in each.message]
+    assert [each.severity for each in told] == [severity], found.findings
+    assert found.status == ("ported" if severity == "warning" else "unsupported")
 
 
 def test_names_that_the_loop_fills_for_itself_are_nobodys() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from porter.runtime.rows.collation import only
+from porter.runtime.rows.stacking import stack_rows
 
 from .porting import port
 
@@ -67,6 +68,18 @@ def test_labels_that_are_put_into_the_batch(key: str) -> None:
     assert f'"labels": "{key}"' in found.after and f'unlabelled={{"{key}": tokenizer.pad_token_id}},' in found.after
 
 
+def test_labels_of_a_dict_that_the_model_is_given() -> None:
+    lines = """labels = ids.clone()
+    labels[mask == 0] = -100
+    inputs = {"input_ids": ids, "attention_mask": mask, "labels": labels}"""
+    text = SCRIPT.replace("LABELS", lines)
+    found = port(text.replace("input_ids=ids, attention_mask=mask, labels=labels", "**inputs"))
+    assert found.status == "ported" and f"unlabelled={OF_MASK}," in found.after
+    inline = '**{"input_ids": ids, "labels": ids.masked_fill(mask == 0, -100)}'
+    found = port(text.replace("input_ids=ids, attention_mask=mask, labels=labels", inline))
+    assert found.status == "ported" and f"unlabelled={OF_MASK}," in found.after
+
+
 @pytest.mark.parametrize(
     ("labels", "why"),
     [
@@ -76,6 +89,7 @@ def test_labels_that_are_put_into_the_batch(key: str) -> None:
         ("labels = ids.clone()\n    labels[ids > 9] = -100", "`labels` is changed"),
         ("labels = ids.clone()\n    labels[mask == 0] = -100\n    labels[ids == 5] = -100", "`labels` is changed"),
         ("pad = max(ids)\n    labels = ids.masked_fill(ids == pad, -100)", "known to the loop alone: `pad`"),
+        ('labels = ids.clone()\n    x = {"input_ids": ids.masked_fill(mask == 0, -100)}', "-100 in it as input_ids"),
         ("labels = ids.clone()\n    ids = ids.masked_fill(mask == 0, -100)", "with -100 in it as input_ids"),
     ],
 )
@@ -93,3 +107,8 @@ def test_the_runtime_takes_the_labels_away() -> None:
     named = {"input_ids": "input_ids", "labels": "input_ids"}
     made = only(lambda rows: {"input_ids": ids}, named, {"input_ids": 9})([])
     assert made["labels"].tolist() == [[3, 4, -100], [5, -100, -100]]
+
+
+def test_a_batch_that_is_one_tensor() -> None:
+    made = only(lambda rows: stack_rows(rows), {"input_ids": "*", "labels": "*"}, {"*": 9})([np.array([3, 9])] * 2)
+    assert made["input_ids"].tolist() == [[3, 9]] * 2 and made["labels"].tolist() == [[3, -100]] * 2

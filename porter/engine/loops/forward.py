@@ -8,6 +8,7 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.scopes import walk
+from .blocks import last_name
 from .made_labels import Unlabelled, filled, is_copy, is_ignored, where
 
 # Keywords of a causal language model's forward pass that a batch may give it.
@@ -76,6 +77,9 @@ class ForwardPass:
             self._hold(name, value)
         elif keys is not None:
             self.dicts[name] = keys
+            masked = self._masked_in(value)
+            self.masked = {held: each for held, each in self.masked.items() if held != f"{name}[labels]"}
+            self.masked |= {f"{name}[labels]": masked} if masked is not None else {}
         return found is not None or part is not None or keys is not None
 
     def _hold(self, name: str, value: cst.BaseExpression) -> None:
@@ -158,6 +162,17 @@ class ForwardPass:
             found[str(element.key.evaluated_value)] = part
         return found or None
 
+    def _masked_in(self, value: cst.BaseExpression) -> Unlabelled | None:
+        """Where the labels of a dict for the model are -100."""
+        if not isinstance(value, cst.Dict):
+            return self.masked.get("[labels]")  # chosen of the batch
+        found = None
+        for element in value.elements:
+            if isinstance(element, cst.DictElement) and isinstance(element.key, cst.SimpleString):
+                if (masked := self._note_masked(element.value, str(element.key.evaluated_value))) is not None:
+                    found = masked
+        return found
+
     def _chosen(self, value: cst.BaseExpression) -> dict[str, str] | None:
         """`{k: batch[k].to(device) for k in ("input_ids", "labels")}`: keyword → key of the batch."""
         names = value.for_in.iter if isinstance(value, cst.DictComp) else None
@@ -173,13 +188,15 @@ class ForwardPass:
         if self.module.code(node).rpartition("[")[2] != f"{key}]" or not texts:
             return None
         keys = [str(text.evaluated_value) for text in texts if isinstance(text, cst.SimpleString)]
-        return {name: name for name in keys} if len(keys) == len(texts) else None
+        return {name: self.keys.get(name, name) for name in keys} if len(keys) == len(texts) else None
 
     def _result(self, value: cst.BaseExpression) -> str | None:
         """`outputs` for the model's result, `loss` for the loss in it."""
         if isinstance(value, cst.Call) and self._is_model(value.func) and self._inputs(value):
             self.model, self.call = self.module.code(value.func), value
             return "outputs"
+        if isinstance(value, cst.Call) and last_name(value.func) == "mean" and self.is_loss(value):
+            return "loss"
         first = isinstance(value, cst.Subscript) and self.module.code(value).endswith(("[0]", '["loss"]', "['loss']"))
         named = isinstance(value, cst.Attribute) and value.attr.value == "loss"
         inner = value.value if isinstance(value, cst.Attribute | cst.Subscript) and (first or named) else None
@@ -198,7 +215,17 @@ class ForwardPass:
 
     def is_loss(self, node: cst.BaseExpression) -> bool:
         named = isinstance(node, cst.Name) and node.value in self.losses
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+            return node.func.attr.value == "mean" and self.is_loss(node.func.value)  # of several GPUs, or of one number
         return named or self._result(node) == "loss"
+
+    def means(self, line: cst.CSTNode) -> bool:
+        """`loss = loss.mean()`: the mean over what several GPUs of one process found."""
+        target = line.targets[0].target if isinstance(line, cst.Assign) and len(line.targets) == 1 else None
+        return isinstance(target, cst.Name) and isinstance(line, cst.Assign) and self._is_mean_of(line.value, target)
+
+    def _is_mean_of(self, value: cst.BaseExpression, name: cst.Name) -> bool:
+        return self.is_loss(value) and self.module.code(value) == f"{name.value}.mean()"
 
     def _inputs(self, call: cst.Call) -> bool:
         """Whether a call gives a model the batch; `inputs` notes which parts."""
@@ -211,6 +238,9 @@ class ForwardPass:
                 if keys is not None:
                     for key, of_batch in keys.items():
                         self._give(given, argument, key, of_batch)
+                    inline = isinstance(held, cst.Dict)
+                    masked = self._masked_in(held) if inline else self.masked.get(f"{self.module.code(held)}[labels]")
+                    self.unlabelled = masked if "labels" in keys else self.unlabelled
                     continue
                 if self.part(held) not in ("*", UNKNOWN):
                     return False
@@ -220,10 +250,11 @@ class ForwardPass:
             part = self.part(argument.value)
             if name in ("use_cache", "return_dict") or self.module.code(argument.value) == "None":
                 continue
-            if part is None or part == "*":
+            if part is None or (part == "*" and name not in ("input_ids", "labels")):
                 return False
             self._give(given, argument, name, part)
-            self._note_masked(argument.value, name)
+            masked = self._note_masked(argument.value, name)
+            self.unlabelled = masked if name == "labels" else self.unlabelled
         if whole:
             given = {name: name for name in ("input_ids", "attention_mask", "labels")} | self.keys | given
             if "labels" in self.keys:
@@ -233,32 +264,31 @@ class ForwardPass:
                 said = "the model gets no labels, so the loss is computed by the loop itself"
                 raise NotStandard(call, said, own_loss=True)
             return False
-        if given["labels"] not in ("labels", "input_ids") and not given["labels"].isdigit():
+        if given["labels"] not in ("labels", "input_ids", "*") and not given["labels"].isdigit():
             raise NotStandard(call, f"the labels are {given['labels']!r} of the batch", own_loss=True)
         self.inputs = given
         return True
 
-    def _note_masked(self, value: cst.BaseExpression, name: str) -> None:
+    def _note_masked(self, value: cst.BaseExpression, name: str) -> Unlabelled | None:
         """Where the labels are -100; nothing else may be."""
         masked = self.masked_at(value)
-        if name == "labels":
-            self.unlabelled = masked
-        elif masked is not None:
+        if masked is not None and name != "labels":
             raise NotStandard(value, f"the model gets a part of the batch with -100 in it as {name}")
+        return masked
 
     def _give(self, given: dict[str, str], argument: cst.Arg, name: str, part: str) -> None:
         if part == UNKNOWN:
             part = name
-        named = part == name or part.isdigit()  # by its key, or its place in a tuple
+        named = part in (name, "*") or part.isdigit()  # by its key, its place in a tuple, or the batch itself
         if name not in MODEL_INPUTS or not (named or name == "labels"):
             said = f"the model gets {part!r} of the batch as {name or 'a second argument'}"
             raise NotStandard(argument, said, own_loss="labels" in part or name == "labels")
         given[name] = part
 
     def _is_squeezed(self, call: cst.Call) -> bool:
-        """`.squeeze(1)`: the axis that a tokenizer leaves in each row goes, and the rows stay."""
+        """`.squeeze(1)`, `.squeeze()`: the axis that a tokenizer leaves in each row goes, and the rows stay."""
         values = [self.module.code(argument.value) for argument in call.args]
-        return isinstance(call.func, cst.Attribute) and call.func.attr.value == "squeeze" and values == ["1"]
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value == "squeeze" and values in ([], ["1"])
 
     def _moved(self, each: cst.BaseExpression) -> str | None:
         """`[part.to(device) for part in batch]`: all of a batch that is a tuple."""
@@ -274,6 +304,9 @@ class ForwardPass:
         if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
             if value.func.attr.value in (*MOVES, "clone", "detach") or self._is_squeezed(value):
                 return self.part(value.func.value)
+            asked = value.args[0].value if value.args and value.func.attr.value in ("pop", "get") else None
+            if isinstance(asked, cst.SimpleString) and self.part(value.func.value) == "*":
+                return self.keys.get(str(asked.evaluated_value), str(asked.evaluated_value))
         if isinstance(value, cst.Call) and TO_DEVICE.search(self.module.code(value.func)) and value.args:
             return self.part(value.args[0].value)
         if isinstance(value, cst.Name):

@@ -289,6 +289,16 @@ ENDS = (
     "The port makes all steps: let an EarlyStoppingCallback of porter.runtime.callbacks end it by an evaluation, as a "
     "callback of rt.log_every."
 )
+GUARDS = {
+    "guard": (
+        "Batches whose loss isn't finite are left out here; the port trains on them.",
+        "Look at the loss of the port's first steps.",
+    ),
+    "memory": (
+        "Batches for which the GPU's memory doesn't suffice are left out here; the port trains on all, or ends.",
+        "tpu-port plan says what fits.",
+    ),
+}
 HISTORY = "trainer.training_hooks.history holds the lines of rt.log_every, with loss, learning_rate and step."
 SAID = {
     "saving": (
@@ -313,10 +323,9 @@ def _say_left(porting: Training, loop: Loop) -> None:
             message = f"The loop is replaced by Tunix's trainer; {said} (line {where}) are not in the port."
             porting.find(site.rule, "error", message, fix, site.line, site.column)
     for left in loop.left:
-        if left.what == "guard":
-            message = "Batches whose loss isn't finite are left out here; the port trains on them."
-            fix, place = "Look at the loss of the port's first steps.", porting.module.location(left.node)
-            porting.find(site.rule, "warning", message, fix, *place, todo=False)
+        if left.what in GUARDS:
+            message, fix = GUARDS[left.what]
+            porting.find(site.rule, "warning", message, fix, *porting.module.location(left.node), todo=False)
     for use, name, filled in read_behind(porting.module, loop):
         line = porting.module.location(filled)[0]
         message = f"{name} is read here, and the loop that filled it (line {line}) is Tunix's trainer now."

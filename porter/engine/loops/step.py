@@ -76,7 +76,10 @@ class StepReader:
             self._condition(line)
         elif isinstance(line, cst.For | cst.While | cst.Try | cst.FunctionDef | cst.ClassDef | cst.Match):
             if isinstance(line, cst.Try) and self._takes_part(line):
-                self._object(line, "a step that fails is caught, and the loop goes on without it", FILTER)
+                if self.watching.catches_memory(line):
+                    self.loop.left.append(Left(line, "memory"))
+                else:
+                    self._object(line, "a step that fails is caught, and the loop goes on without it", FILTER)
                 self._body(lines_of(line.body))
                 return
             if isinstance(line, cst.For | cst.While) and any(is_backward(node) for node in walk(line)):
@@ -113,7 +116,7 @@ class StepReader:
     def _condition(self, node: cst.If) -> None:
         """`if (step + 1) % n == 0:` around the steps, `if step >= n: break`, and what only watches."""
         lines = lines_of(node.body)
-        if self.contexts.chosen(node):
+        if self.contexts.chosen(node) or (node.orelse is None and all(map(self.forward.means, lines))):
             return
         synced = self.module.code(node.test).endswith("sync_gradients")
         inside = [inner for line in lines for inner in walk(line)]

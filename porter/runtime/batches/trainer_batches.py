@@ -61,13 +61,12 @@ class TrainerBatches:
     is the mean over all trained tokens of the step, or ("micro_batch") the mean of the GPU run's micro-batches of each
     one's own mean, as a loop computes it that backpropagates `loss / accumulation`, and the Trainer of a multimodal
     model, which divides by as many as the step has from `transformers` 4.53 on, at an epoch's end fewer.
-    `label_smoothing`:
-    label_smoothing_factor, which `token_loss` finds in the batches; transformers' LabelSmoother takes the mean of each
-    micro-batch, and a step's loss is their sum, which isn't divided by their number. `inputs`: what of the collator's
-    batch the model is called with, keyword → key (of a tuple its place), where that isn't all of it by its name: with
-    {"labels": "input_ids"} in it padding trains, too, but where `unlabelled` says: {"attention_mask": 0} takes the
-    labels away where the batch's attention_mask is 0. `micro_batch`: rows to make B from instead of
-    `batch_size`; the step keeps its rows.
+    `label_smoothing`: label_smoothing_factor, which `token_loss` finds in the batches; transformers' LabelSmoother
+    takes the mean of each micro-batch, and a step's loss is their sum, which isn't divided by their number. `inputs`:
+    what of the collator's batch the model is called with, keyword → key (of a tuple its place, "*" where it is one
+    tensor), where that isn't all of it by its name: with {"labels": "input_ids"} in it padding trains, too, but where
+    `unlabelled` says: {"attention_mask": 0} takes the labels away where the batch's attention_mask is 0. `micro_batch`:
+    rows to make B from instead of `batch_size`; the step keeps its rows.
     `transformers` ("4.40.2"): the steps and the mean of that release: before 4.52 an epoch's rest made no step of its
     own, before 4.46 the loss was the mean of the micro-batches' means, and from then to 5.9 the tokens that a step's
     loss is divided by took in each row's first one, which nothing predicts. `unsloth_counts` ("2026.8.19"): this

@@ -135,11 +135,16 @@ def _read(batch: Mapping[str, Any]) -> _Read:
 def only(
     collator: Collator, inputs: Mapping[str, str | int], unlabelled: Mapping[str | int, int] | None = None
 ) -> Collator:
-    """`collator` with what of its batch the model is called with: `inputs`, keyword → key of the batch, or its place in
-    one that is a tuple. Labels are -100 where the part `unlabelled` names has the value that it gives."""
+    """`collator` with what of its batch the model is called with: `inputs`, keyword → key of the batch, place in one
+    that is a tuple, or "*", the batch itself where it is one tensor.
+
+    Labels are -100 where the part that `unlabelled` names has the value that it gives.
+    """
 
     def collate(features: list[Any]) -> Mapping[str, Any]:
         batch = collator(features)
+        if "*" in inputs.values():
+            batch = {"*": batch}
         if not hasattr(batch, "get"):
             found = {name: batch[place] for name, place in inputs.items()}
         else:

@@ -11,18 +11,21 @@ import numpy as np
 _OF_MODEL = ("input_ids", "attention_mask", "labels", "position_ids")
 
 
-def stack_rows(rows: Sequence[Any]) -> dict[str, Any] | list[Any]:
+def stack_rows(rows: Sequence[Any]) -> Any:
     """A batch of `rows`, as torch's own collation makes it: each part of them stacked to an array (rows, tokens).
 
-    Rows are dicts, or tuples, of which the batch is a list. An axis of 1 between, which a tokenizer leaves behind
-    `return_tensors="pt"` and a loop takes away with `squeeze(1)`, goes. ValueError where no batch of a model comes of
-    it, in torch neither: rows of several lengths, and lists of numbers, which torch takes apart token by token.
+    Rows are dicts, or tuples, of which the batch is a list, or tensors, of which it is one array. An axis of 1
+    between, which a tokenizer leaves behind `return_tensors="pt"` and a loop takes away with `squeeze(1)`, goes.
+    ValueError where no batch of a model comes of it, in torch neither: rows of several lengths, and lists of numbers,
+    which torch takes apart token by token.
     """
     first = rows[0]
     if isinstance(first, Mapping):
         return {name: _stacked(name, [row[name] for row in rows]) for name in first}
     if isinstance(first, list | tuple):
         return [_stacked(place, list(values)) for place, values in enumerate(zip(*rows, strict=True))]
+    if hasattr(first, "shape"):
+        return _stacked("a row", list(rows))
     raise ValueError(f"a row is a {type(first).__name__}: its parts have no names and no places")
 
 

@@ -139,6 +139,12 @@ class Watching:
         test = next((parent.test for parent in self.module.ancestors(node) if isinstance(parent, cst.If)), None)
         return test is not None and FINITE.search(self.module.code(test)) is not None
 
+    def catches_memory(self, line: cst.Try) -> bool:
+        """Whether a `try` around a step is there for a GPU that runs out of memory."""
+        texts = [self.module.code(handler).lower() for handler in line.handlers]
+        plain = line.orelse is None and line.finalbody is None
+        return plain and all("outofmemory" in text or "out of memory" in text for text in texts)
+
     def _of_function(self, call: cst.Call, depth: int) -> Iterator[str]:
         """What a call does: by its name, or by what the function of the file does that it calls."""
         last = last_name(call.func)
