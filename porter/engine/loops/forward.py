@@ -10,6 +10,7 @@ from ...source.module import Module
 from ...source.scopes import walk
 from .blocks import last_name
 from .made_labels import Unlabelled, filled, is_copy, is_ignored, where
+from .own_loss import NextLabels, OwnLoss
 
 # Keywords of a causal language model's forward pass that a batch may give it.
 MODEL_INPUTS = ("input_ids", "attention_mask", "labels", "position_ids", "use_cache", "return_dict")
@@ -54,6 +55,8 @@ class ForwardPass:
         self.keys: dict[str, str] = {}  # key → key of the batch of which the loop has put something there
         self.masked: dict[str, Unlabelled] = {}  # name, or [key], → where it is -100
         self.unlabelled: Unlabelled | None = None  # the same of the labels that the model gets
+        self.own_loss = OwnLoss(module, self)
+        self.bare: tuple[cst.Call, dict[str, str]] | None = None  # a call of the model without labels, what it is given
 
     def copy(self) -> ForwardPass:
         """The same, which may learn other things from here on."""
@@ -62,7 +65,8 @@ class ForwardPass:
         found.dicts, found.parts = dict(self.dicts), dict(self.parts)
         found.outputs, found.losses = set(self.outputs), set(self.losses)
         found.own, found.keys, found.masked = set(self.own), dict(self.keys), dict(self.masked)
-        found.unlabelled = self.unlabelled
+        found.unlabelled, found.bare = self.unlabelled, self.bare
+        found.own_loss = self.own_loss.copy(found)
         return found
 
     def remember(self, name: str, value: cst.BaseExpression) -> bool:
@@ -80,7 +84,9 @@ class ForwardPass:
             masked = self._masked_in(value)
             self.masked = {held: each for held, each in self.masked.items() if held != f"{name}[labels]"}
             self.masked |= {f"{name}[labels]": masked} if masked is not None else {}
-        return found is not None or part is not None or keys is not None
+        else:
+            return self.own_loss.holds(name, value)
+        return True
 
     def _hold(self, name: str, value: cst.BaseExpression) -> None:
         """What is known of a part of the batch goes along to where it is held."""
@@ -197,6 +203,8 @@ class ForwardPass:
             return "outputs"
         if isinstance(value, cst.Call) and last_name(value.func) == "mean" and self.is_loss(value):
             return "loss"
+        if (labels := self.own_loss.of(value)) is not None and self._takes(labels):
+            return "loss"
         first = isinstance(value, cst.Subscript) and self.module.code(value).endswith(("[0]", '["loss"]', "['loss']"))
         named = isinstance(value, cst.Attribute) and value.attr.value == "loss"
         inner = value.value if isinstance(value, cst.Attribute | cst.Subscript) and (first or named) else None
@@ -205,6 +213,24 @@ class ForwardPass:
         if inner is not None and self._result(inner) == "outputs":
             return "loss"
         return None
+
+    def is_outputs(self, value: cst.BaseExpression) -> bool:
+        """Whether an expression is what the model gave back, with a loss in it or without."""
+        if isinstance(value, cst.Name):
+            return value.value in self.outputs
+        if not isinstance(value, cst.Call) or not self._is_model(value.func):
+            return False
+        return self._inputs(value) or (self.bare is not None and self.bare[0] is value)
+
+    def _takes(self, labels: NextLabels) -> bool:
+        """Whether the loop's own loss is the model's of a part of the batch, which is noted."""
+        call, given = self.bare if self.bare is not None and self.call is None else (self.call, self.inputs)
+        known = labels.part in ("labels", "input_ids", "*") or labels.part.isdigit()
+        if call is None or not known:
+            return False
+        self.model, self.call, self.inputs = self.module.code(call.func), call, {**given, "labels": labels.part}
+        self.unlabelled = labels.masked
+        return True
 
     def _is_model(self, func: cst.BaseExpression) -> bool:
         """A name, or `self.model`."""
@@ -260,7 +286,9 @@ class ForwardPass:
             if "labels" in self.keys:
                 self.unlabelled = self.masked.get("[labels]")
         if "labels" not in given:
-            if given:
+            if given and self.own_loss.is_meant():
+                self.bare = call, given
+            elif given:
                 said = "the model gets no labels, so the loss is computed by the loop itself"
                 raise NotStandard(call, said, own_loss=True)
             return False
