@@ -6,17 +6,18 @@ from the dictionary when the script runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
 from .held_values import changed_later
 from .module import Module
-from .scopes import inside
+from .scopes import Binding, inside
 from .values import DECIDED, Unknown, dict_items, evaluate
 
 READS = ("get", "keys", "values", "items", "copy")
+KEPT = "dictionaries of which a release takes a part"  # of `Module.memory`: what of which, and whether a key
 DEEPEST = 8  # dictionaries in dictionaries
 
 
@@ -30,9 +31,12 @@ class Item:
     read: str
 
 
-def built_items(module: Module, node: cst.BaseExpression, call: cst.Call) -> list[Item] | None:
+def built_items(module: Module, node: cst.BaseExpression, call: cst.BaseExpression) -> list[Item] | None:
     """The items that a variable's dictionary may have at `call`; None when the file does more with it than set keys."""
-    binding = module.single_binding(node)
+    if node in module.memory.get(KEPT, ()):
+        taken = _kept_items(module, node)
+        return list(taken.values()) if taken is not None else None
+    binding, kept = _made_by(module, node)
     if not isinstance(node, cst.Name) or binding is None or binding.kind != "assign" or binding.value is None:
         return None
     name, end = node.value, module.span(call)[0]
@@ -60,7 +64,41 @@ def built_items(module: Module, node: cst.BaseExpression, call: cst.Call) -> lis
             there |= {key} if certain else set()
             read = f'{name}["{key}"]' if key in there else f'{name}.get("{key}")'
             found[key] = Item(key, value, certain, read)
-    return list(found.values())
+    return [item for item in found.values() if kept is None or kept(item.name)]
+
+
+def _made_by(module: Module, node: cst.BaseExpression) -> tuple[Binding | None, Callable[[str], bool] | None]:
+    """The binding of a dictionary's name; of one that is bound again to what a release takes of it, the first, and
+    which keys those are."""
+    single = module.single_binding(node)
+    meaning = module.meaning(node) if single is None and isinstance(node, cst.Name) else None
+    if meaning is None or len(meaning[1]) != 2:
+        return single, None
+    first, again = meaning[1]
+    made = module.memory.get(KEPT, {}).get(again.value)
+    if made is None or again.kind != "assign" or module.code(made[0]) != module.code(node):
+        return single, None
+    return first, made[1]
+
+
+def made_of(module: Module, name: cst.Name) -> str:
+    """The name of the dictionary that a variable holds, or holds the part of that a release takes."""
+    binding = module.single_binding(name)
+    base = module.memory.get(KEPT, {}).get(binding.value) if binding is not None else None
+    return base[0].value if base is not None and isinstance(base[0], cst.Name) else name.value
+
+
+def _kept_items(module: Module, node: cst.BaseExpression) -> dict[str, Item] | None:
+    """The items of a dictionary that a class of the script's release takes."""
+    base, takes = module.memory[KEPT][node]
+    if isinstance(base, cst.Name):
+        items = built_items(module, base, node)
+    else:
+        first = _first(module, module.code(node), base)
+        items = list(first.values()) if first is not None else None
+    if items is None or any(takes(item.name) is None for item in items):
+        return None
+    return {item.name: item for item in items if takes(item.name)}
 
 
 def _block(module: Module, use: cst.CSTNode) -> cst.CSTNode | None:
@@ -170,6 +208,8 @@ def _choices(module: Module, node: cst.BaseExpression, depth: int = 0) -> list[c
 
 def _first(module: Module, name: str, value: cst.BaseExpression) -> dict[str, Item] | None:
     """What the dictionary is made with: `{...}`, or `{...} if token else {}`."""
+    if value in module.memory.get(KEPT, ()):
+        return _kept_items(module, value)
     items = dict_items(module, value)
     if items is not None:
         return {key: Item(key, item, True, f'{name}["{key}"]') for key, item in items}

@@ -128,14 +128,16 @@ def _is_trained_base(porting: Training, model: cst.BaseExpression, trainer: Site
     module, given = porting.module, trainer.argument("model")
     loads = {site.node for site in porting.sites if site.role == "model"}
     adapts = {site.node: site.argument("model") for site in porting.sites if site.role == "inject"}
-    held = {*origins(module, model)}
+    held = list(origins(module, model))
     trained = {*origins(module, given.node)} if given is not None else set()
     if any(node in adapts for node in held):
         return False
     bases = [base for node, base in adapts.items() if node in trained and base is not None]
     for base in bases:
         trained |= {*origins(module, base.node)}
-    return bool(held & trained & loads) and (bool(bases) or trainer.argument("peft_config") is not None)
+    calls = [node for node in held if node in module.callees]  # a function may load another each time
+    same = any(node in trained and node in loads for node in held) and all(node in trained for node in calls)
+    return same and (bool(bases) or trainer.argument("peft_config") is not None)
 
 
 def _trained(porting: Porting, call: cst.Call, model: cst.BaseExpression) -> str | None:

@@ -10,8 +10,16 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from porter.packs.api import Field, Phase, Porting, step
-from porter.packs.script import Module, function_around, origins, put_in_again, small_statement, without_placement
+from porter.packs.api import Field, Phase, Porting, Site, step
+from porter.packs.script import (
+    Module,
+    calls_of,
+    function_around,
+    origins,
+    put_in_again,
+    small_statement,
+    without_placement,
+)
 from porter.packs.training import Training, facts_of
 from porter.packs.writing import mark_at
 
@@ -36,17 +44,26 @@ def note_merged(porting: Training) -> None:
     trainers = [site for site in porting.sites if site.role == "trainer"]
     found: dict[cst.CSTNode, cst.BaseExpression] = {}
     for call in module.calls if trainers else ():
-        if module.qualified(call.func) not in facts_of(module).loads_adapters or (given := _given(call)) is None:
+        if module.qualified(call.func) not in facts_of(module).loads_adapters or (given := given_adapter(call)) is None:
             continue
-        start, function = module.span(call)[0], function_around(module, call)
-        if any(function_around(module, site.node) is function and site.statement_end <= start for site in trainers):
+        if any(_is_behind(module, call, site) for site in trainers):
             continue
-        merges = _merges(module, call)
+        merges = merges_of(module, call)
         found.update({merge: merge.func.value for merge in merges if isinstance(merge.func, cst.Attribute)})
         if merges:
             found[call] = given["model"]
     module.memory["merged"] = found
     module.memory.pop("makers", None)
+
+
+def _is_behind(module: Module, call: cst.Call, trainer: Site) -> bool:
+    """Whether a call stands behind a trainer of its function, or behind one that this gets from another."""
+    start, function = module.span(call)[0], function_around(module, call)
+    around = function_around(module, trainer.node)
+    if around is function:
+        return trainer.statement_end <= start
+    places = calls_of(module, around) if around is not None else []
+    return any(function_around(module, place) is function and module.span(place)[1] <= start for place in places)
 
 
 @step(Phase.WRITE, of="trainer", reads=("names",))
@@ -63,12 +80,12 @@ def write_merged(porting: Porting) -> None:
         if not any(node in loads for node in origins(module, base)):
             continue
         _write(porting, call, base)
-        for merge in _merges(module, call):
+        for merge in merges_of(module, call):
             _unwrap(porting, merge)
 
 
 def _write(porting: Porting, call: cst.Call, base: cst.BaseExpression) -> None:
-    module, given = porting.module, _given(call)
+    module, given = porting.module, given_adapter(call)
     assert given is not None
     line, column = module.location(call)
     further = [f", {name}={module.code(given[name])}" for name in KEPT if name in given]
@@ -102,7 +119,7 @@ def _unwrap(porting: Porting, merge: cst.Call) -> None:
     porting.edit(module.span(held)[1], module.span(merge)[1], "", PART_OF, "it is merged already")
 
 
-def _given(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
+def given_adapter(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
     """The arguments of PeftModel.from_pretrained by name; None where one of them decides what is merged."""
     found: dict[str, cst.BaseExpression] = {}
     for argument, name in zip(call.args, ("model", "model_id", *[""] * len(call.args)), strict=False):
@@ -115,7 +132,7 @@ def _given(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
     return found if is_first and "model_id" in found and not trained else None
 
 
-def _merges(module: Module, call: cst.Call) -> list[cst.Call]:
+def merges_of(module: Module, call: cst.Call) -> list[cst.Call]:
     """The `.merge_and_unload()` of what a call gives: on the spot, or on the variable that it is assigned to."""
     around = _merge_of(module, call)
     if around is not None:

@@ -68,3 +68,38 @@ trainer.train()
     found = port(text)
     said = [one for one in found.findings if "Qwix cannot adapt embeddings" in one.message]
     assert len(said) == refused and found.status == ("partial" if refused else "ported"), found.findings
+
+
+LISTED = """\
+def layers(model):
+    common = {names}
+    found = set()
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear):
+            last = name.split(".")[-1]
+            if last in common:
+                found.add(last)
+    return sorted(found)
+
+
+def main():
+{trains}
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "targets"),
+    [
+        ('{"v_proj", "q_proj", "c_attn"}', '["q_proj", "v_proj"]'),
+        ('["q_proj", "lm_head"]', ""),
+        ('("c_attn",)', ""),
+    ],
+)
+def test_layers_that_a_list_names(names: str, targets: str) -> None:
+    trains = TRAINS.format(names="    wanted = layers(model)\n", targets="wanted")
+    found = port(HEAD.replace("bitsandbytes as bnb", "torch") + LISTED.format(names=names, trains=trains))
+    assert (found.status == "ported") is bool(targets)
+    assert (f"    wanted = {targets}\n" in found.after) is bool(targets)
+    assert ("def layers" in found.after) is not bool(targets)

@@ -102,3 +102,45 @@ def test_fields_of_a_config(test: str, holds: bool) -> None:
 )
 def test_other_questions_stay(test: str) -> None:
     assert f"if {test}:\n" in port(SCRIPT.format(lines="", test=test)).after
+
+
+FILTERED = """\
+import inspect
+from datasets import load_dataset
+from transformers import AutoTokenizer
+from trl import SFTConfig, SFTTrainer
+{before}
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
+kwargs = {{"model": "Qwen/Qwen2.5-0.5B", "args": SFTConfig(output_dir="out"), "train_dataset": load_dataset("x/y")}}
+kwargs["max_seq_length"] = 77
+{accepted}
+{filter}
+trainer = SFTTrainer(**)
+trainer.train()
+"""
+FILTERS = {
+    "of its own name": "kwargs = {k: v for k, v in kwargs.items() if k in accepted}",
+    "another name": "given = {k: v for k, v in kwargs.items() if k in accepted}",
+    "a function": "given = keep(SFTTrainer, kwargs)",
+}
+KEEP = """
+def keep(cls, kw):
+    try:
+        sig = inspect.signature(cls.__init__)
+        accepted = set(sig.parameters)
+        return {k: v for k, v in kw.items() if k in accepted}
+    except (TypeError, ValueError):
+        return kw
+"""
+
+
+@pytest.mark.parametrize("form", FILTERS)
+@pytest.mark.parametrize(("release", "taken"), [("0.11.4", True), ("1.16.0", False)])
+def test_what_a_release_takes_of_a_dictionary(form: str, release: str, taken: bool) -> None:
+    accepted = "" if form == "a function" else f"accepted = set({OF_INIT})"
+    text = FILTERED.format(before=KEEP if form == "a function" else "", accepted=accepted, filter=FILTERS[form])
+    text = text.replace("SFTTrainer(**)", f"SFTTrainer(**{FILTERS[form].partition(' ')[0]})")
+    found = port(text, source_trl=release)
+    assert found.status == "ported", found.findings
+    assert ("max_length=77," in found.after) is taken
+    assert "from trl" not in found.after and "given" not in found.after

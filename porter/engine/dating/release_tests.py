@@ -15,24 +15,20 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from ...releases.history import LIBRARIES, history
 from ...source.conditions import simplified
+from ...source.filled import KEPT
 from ...source.module import Module
-from ...source.values import DECIDED, Unknown, evaluate
+from ...source.values import DECIDED
 from ..dating.refused_tries import refused_tries
 from ..script.dead_blocks import REFUSED
-from ..script.fill_from_tables import plain_version
 from ..script.porting import Porting
 from ..script.training import Training
 from ..settling.decisions import decide
 from ..settling.kept_branch import keep_block
 from ..steps.step import Phase, step
+from .taken_keywords import asked_class, kept_by_release, takes
 
 ASKS = re.compile(r"\bsignature\(|\bgetfullargspec\(|__dataclass_fields__|\bfields\(|co_varnames|\bhasattr\(")
-WRAPS = ("set", "list", "tuple", "dict", "sorted", "frozenset")
-MEMBERS = ("parameters", "args", "__code__", "co_varnames", "__init__", "__dataclass_fields__", "kwonlyargs")
-LOOKS = ("signature", "getfullargspec", "fields")
-MAX_DEPTH = 8
 
 
 RULE = "TP008"
@@ -46,10 +42,11 @@ def answer_release_tests(porting: Training) -> bool:
         return False
     refused = refused_tries(porting)
     found = dict(_answers(module, porting.versions)) if ASKS.search(module.text) is not None else {}
-    if found or refused:
+    kept = dict(kept_by_release(module, porting.versions)) if ASKS.search(module.text) is not None else {}
+    if found or refused or kept:
         module.memory.clear()
-        module.memory[DECIDED], module.memory[REFUSED] = found, refused
-    return bool(found or refused)
+        module.memory[DECIDED], module.memory[REFUSED], module.memory[KEPT] = found, refused, kept
+    return bool(found or refused or kept)
 
 
 @step(Phase.ANSWER, fills=("claimed names",))
@@ -65,6 +62,25 @@ def settle_release_tests(porting: Porting) -> None:
     for node in answers:
         if isinstance(node, cst.Comparison):
             _drop_unread(porting, node.comparisons[0].comparator)
+    for node in module.memory.get(KEPT, ()):
+        if not _is_read_no_more(porting, node):
+            continue
+        porting.remove_statement(node, RULE, REASON)
+        test = node.for_in.ifs[0].test if isinstance(node, cst.DictComp) else None
+        _drop_unread(porting, test.comparisons[0].comparator if isinstance(test, cst.Comparison) else None)
+
+
+def _is_read_no_more(porting: Porting, node: cst.BaseExpression) -> bool:
+    """Whether nothing of the port reads what `kwargs = {k: v for k, v in kwargs.items() if k in accepted}` leaves."""
+    module, assign = porting.module, porting.module.parents[node]
+    target = assign.targets[0].target if isinstance(assign, cst.Assign) and len(assign.targets) == 1 else None
+    start, end = module.span(node)
+    if not isinstance(target, cst.Name) or porting.covered(start) or module.loops(node):
+        return False
+    behind = [use for use in module.references(target.value, module.scope(node)) if module.span(use)[0] >= end]
+    own = module.code(module.memory[KEPT][node][0]) == target.value  # the one that is filtered stays
+    read = not own and target.value in {name.partition(".")[0] for name in porting.written_names()}
+    return bool(behind) and not read and all(porting.covered(module.span(use)[0]) for use in behind)
 
 
 def _keep_taken(porting: Porting, holder: cst.If, answers: Mapping[cst.BaseExpression, bool]) -> None:
@@ -101,6 +117,8 @@ def _drop_unread(porting: Porting, asked: cst.BaseExpression | None) -> None:
             asked = binding.value
         elif isinstance(asked, cst.Call) and asked.args:
             asked = asked.args[0].value
+        elif isinstance(asked, cst.Call) and isinstance(asked.func, cst.Attribute):  # `.keys()`
+            asked = asked.func.value
         else:
             asked = asked.value if isinstance(asked, cst.Attribute) else None
 
@@ -110,59 +128,12 @@ def _answers(module: Module, versions: Mapping[str, str]) -> Iterator[tuple[cst.
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
             part = node.comparisons[0]
             if isinstance(part.operator, cst.In | cst.NotIn):
-                taken = _takes(module, versions, node.left, _asked(module, part.comparator))
+                taken = takes(module, versions, node.left, asked_class(module, part.comparator))
                 if taken is not None:
                     yield node, taken is isinstance(part.operator, cst.In)
         elif isinstance(node, cst.Call) and module.code(node.func) == "hasattr" and len(node.args) == 2:
             name = module.qualified(node.args[0].value) or ""
             if name.rpartition(".")[2].endswith(("Config", "Arguments")):
-                taken = _takes(module, versions, node.args[1].value, name)
+                taken = takes(module, versions, node.args[1].value, name)
                 if taken is not None:
                     yield node, taken
-
-
-def _takes(module: Module, versions: Mapping[str, str], word: cst.BaseExpression, name: str | None) -> bool | None:
-    """Whether a class takes a keyword in its release; None where that isn't known."""
-    library, _, rest = (name or "").partition(".")
-    last = rest.rpartition(".")[2]
-    if library not in LIBRARIES or library not in versions or last not in history().record(library).data["calls"]:
-        return None
-    try:
-        keyword = evaluate(module, word)
-    except Unknown:
-        return None
-    others = {one: plain_version(said) for one, said in versions.items() if one in LIBRARIES}
-    version = others.pop(library)
-    return history().takes(library, version, last, keyword, **others) if isinstance(keyword, str) else None
-
-
-def _asked(module: Module, node: cst.BaseExpression, depth: int = 0) -> str | None:
-    """The class whose parameters an expression lists: `set(inspect.signature(SFTTrainer.__init__).parameters)`."""
-    if depth > MAX_DEPTH:
-        return None
-    if isinstance(node, cst.SetComp | cst.ListComp | cst.GeneratorExp) and not node.for_in.ifs:
-        named = module.code(node.elt) in (module.code(node.for_in.target), f"{module.code(node.for_in.target)}.name")
-        return _asked(module, node.for_in.iter, depth + 1) if named else None
-    if isinstance(node, cst.Call):
-        called = module.code(node.func).rsplit(".", 1)[-1]
-        if called in LOOKS and node.args:
-            return _class(module, node.args[0].value)
-        if called in WRAPS and len(node.args) == 1:
-            return _asked(module, node.args[0].value, depth + 1)
-        if called == "keys" and isinstance(node.func, cst.Attribute):
-            return _asked(module, node.func.value, depth + 1)
-        return None
-    if isinstance(node, cst.Attribute) and node.attr.value in MEMBERS:
-        if node.attr.value in ("__dataclass_fields__", "__code__"):
-            return _class(module, node.value)
-        return _asked(module, node.value, depth + 1)
-    binding = module.single_binding(node) if isinstance(node, cst.Name) else None
-    if binding is None or binding.kind != "assign" or binding.value is None:
-        return None
-    return _asked(module, binding.value, depth + 1)
-
-
-def _class(module: Module, node: cst.BaseExpression) -> str | None:
-    if isinstance(node, cst.Attribute) and node.attr.value == "__init__":
-        node = node.value
-    return module.qualified(node)

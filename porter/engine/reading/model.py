@@ -16,6 +16,7 @@ from ...source.module import Module
 from ...source.read_value import read_value
 from ...source.scopes import Binding
 from ...source.values import dict_items
+from ..script.dead_blocks import is_dead
 from ..script.fill_from_tables import (
     bindings_of,
     fill_defaults,
@@ -27,7 +28,7 @@ from ..script.fill_from_tables import (
     table_of,
 )
 from ..script.flow import binding_origins, is_itself, origins, unprepared
-from ..script.following.reaching import is_behind, not_behind
+from ..script.following.reaching import is_behind, not_behind, reaching
 from ..script.following.where_models_come_from import WHERE_FROM, is_from_scratch, store_of, where_from
 from ..script.sites import Argument, Site, facts_of
 from ..script.training import Training
@@ -297,6 +298,8 @@ def _in_branches(porting: Training, argument: Argument | None) -> list[Site]:
         node = inner
     if node is None:
         return []
+    if len(values := _returned_values(module, node)) > 1:
+        return _returned_loads(porting, values)
     for binding in not_behind(module, node):
         values = list(binding_origins(module, binding))
         made = [site for site in porting.sites if site.role in ("model", "inject") and site.node in values]
@@ -318,6 +321,39 @@ def _in_branches(porting: Training, argument: Argument | None) -> list[Site]:
             continue
         elif not (is_itself(module, binding, node) or _is_none(binding.value)):
             return []
+    return found
+
+
+def _returned_values(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What the returns of a function of the file give for a call of it, or for a part of what one gave."""
+    call, index = node, None
+    if not isinstance(node, cst.Call):
+        bindings = reaching(module, node)
+        if len(bindings) != 1 or bindings[0].value is None or bindings[0].kind not in ("assign", "unpack"):
+            return []
+        call, index = bindings[0].value, bindings[0].index
+    function = module.callees.get(call) if isinstance(call, cst.Call) else None
+    if function is None or function.name.value == "__init__":
+        return []
+    values = [value for value in returned(module, function) if not is_dead(module, value)]
+    if index is None:
+        return values
+    parts = [value.elements for value in values if isinstance(value, cst.Tuple | cst.List)]
+    same = len(parts) == len(values) and all(index < len(part) for part in parts)
+    return [part[index].value for part in parts] if same else []
+
+
+def _returned_loads(porting: Training, values: list[cst.BaseExpression]) -> list[Site]:
+    """The from_pretrained calls of which a function returns one or another; none where it may return something else."""
+    found: list[Site] = []
+    for value in values:
+        made = [
+            site for each in origins(porting.module, value) for site in porting.of_role("model") if site.node is each
+        ]
+        loads = made[:1] or _in_branches(porting, Argument("", read_value(porting.module, value), 0, 0, node=value))
+        if not loads:
+            return []
+        found += [site for site in loads if site not in found]
     return found
 
 

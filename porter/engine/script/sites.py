@@ -16,7 +16,7 @@ import libcst as cst
 
 from ...recipe import Origin, Value
 from ...source.conditions import chosen_on_gpu
-from ...source.filled import Item, built_items, chosen_items
+from ...source.filled import Item, built_items, chosen_items, made_of
 from ...source.module import Module
 from ...source.read_value import BARE, read_value
 from ...source.remarks import UNSAID, Remark, remarks_in
@@ -260,7 +260,7 @@ def _held(module: Module, argument: Argument, keywords: cst.BaseExpression) -> A
         return argument
     if argument.value.known:
         return argument
-    read = f'{keywords.value}["{argument.name}"]'
+    read = f'{made_of(module, keywords)}["{argument.name}"]'
     return replace(argument, value=replace(argument.value, code=read, text=read))
 
 

@@ -1,0 +1,82 @@
+"""A function of the script that loads the model in one way or another, and is asked again behind the training."""
+
+import pytest
+
+from .porting import port
+
+SCRIPT = """\
+import sys
+import torch
+from datasets import load_dataset
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+from trl import SFTConfig, SFTTrainer
+
+MODEL = "Qwen/Qwen3-0.6B"
+
+
+def load(name):
+{body}
+
+{made} = load(MODEL)
+model = get_peft_model(model, LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM"))
+args = SFTConfig("out", max_steps=4, report_to="none")
+trainer = SFTTrainer(model, args=args, train_dataset=load_dataset("x/y", split="train"))
+trainer.train()
+trainer.save_model("adapter")
+{behind}
+"""
+ONCE = "    return AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16)\n"
+TRIED = """\
+    try:
+        return AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16)
+    except Exception:
+        return AutoModelForCausalLM.from_pretrained(name, torch_dtype=torch.bfloat16)
+"""
+PAIRS = """\
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    if len(sys.argv) > 1:
+        config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
+        model = AutoModelForCausalLM.from_pretrained(name, quantization_config=config)
+        return model, tokenizer
+    return AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16), tokenizer
+"""
+OTHER = "    if len(sys.argv) > 1:\n        return open(name)\n" + ONCE
+
+
+def ported(body: str, made: str = "model", behind: str = "") -> tuple[str, str]:
+    found = port(SCRIPT.format(body=body, made=made, behind=behind))
+    return found.status, found.after
+
+
+@pytest.mark.parametrize(
+    ("body", "made", "loads"),
+    [
+        (TRIED, "model", ["return rt.load_model(name, mesh, dtype=jnp.bfloat16)"] * 2),
+        (
+            PAIRS,
+            "model, tokenizer",
+            [
+                'model = rt.load_model(name, mesh, dtype=jnp.bfloat16, quantization="nf4")',
+                "return rt.load_model(name, mesh, dtype=jnp.bfloat16), tokenizer",
+            ],
+        ),
+    ],
+)
+def test_every_return_loads_it(body: str, made: str, loads: list[str]) -> None:
+    status, after = ported(body, made)
+    assert status == "ported" and [line.strip() for line in after.splitlines() if "rt.load_model(" in line] == loads
+
+
+def test_a_return_of_something_else_is_left_to_a_person() -> None:
+    assert ported(OTHER)[0] == "partial"
+
+
+@pytest.mark.parametrize("body", [ONCE, TRIED])
+def test_a_base_loaded_again_to_merge_the_saved_adapter(body: str) -> None:
+    lines = "base = load(MODEL)\nmerged = PeftModel.from_pretrained(base, 'adapter')\n"
+    status, after = ported(body, behind=f"{lines}merged = merged.merge_and_unload()\nmerged.save_pretrained('whole')")
+    assert status == "ported" and "PeftModel" not in after
+    tuned = "merged = rt.apply_adapter(base, 'adapter', mesh)\nmerged = rt.merge_and_unload(merged)\n"
+    assert f"base = load(MODEL)\n{tuned}merged.save_pretrained('whole')\n" in after
+    assert ported(body, behind=f"{lines}print(merged)")[0] == "partial"  # not merged: peft has no place in it
