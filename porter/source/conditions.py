@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from .held_answers import asks_for_gpu as asks_for_gpu
-from .machine.gpu_of_run import SEES_GPU
+from .machine.gpu_of_run import speaks_of_gpu
 from .scopes import inside
 from .values import Unknown, evaluate
 
@@ -24,7 +24,7 @@ ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.SimpleString, cst
 
 def chosen_on_gpu(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
     """`bnb` of `bnb if torch.cuda.is_available() else None`; any other expression itself."""
-    while isinstance(node, cst.IfExp) and _speaks_of_gpu(module) and asks_for_gpu(module, node.test):
+    while isinstance(node, cst.IfExp) and speaks_of_gpu(module) and asks_for_gpu(module, node.test):
         kept = _kept(module, node)
         if kept is None:
             break
@@ -35,7 +35,7 @@ def chosen_on_gpu(module: Module, node: cst.BaseExpression) -> cst.BaseExpressio
 def decided(module: Module, node: cst.BaseExpression) -> str:
     """The code of an expression: of `bnb if torch.cuda.is_available() else None`, and of parts like it, `bnb`; of
     `bnb if args.quantize and torch.cuda.is_available() else None` what is left of the condition."""
-    if not _speaks_of_gpu(module):
+    if not speaks_of_gpu(module):
         return module.code(node)
     start, code = module.span(node)[0], module.code(node)
     for part in reversed([*_outermost(module, node)]):
@@ -69,10 +69,6 @@ def left_on_gpu(module: Module, test: cst.BaseExpression) -> Known | None:
 def _is_joined(node: cst.CSTNode) -> bool:
     negated = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
     return negated or isinstance(node, cst.BooleanOperation)
-
-
-def _speaks_of_gpu(module: Module) -> bool:
-    return any(name.rsplit(".", 1)[-1] in module.text for name in SEES_GPU)
 
 
 def _outermost(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:

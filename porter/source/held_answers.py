@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from .calls import argument_of, calls_of, class_of, function_around
-from .machine.gpu_of_run import SEES_GPU
+from .machine.gpu_of_run import BUILD, is_device, seen_on_gpu, speaks_of_gpu
 from .scopes import Binding, Scope, inside, is_main_guard, owner_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ MAX_WAYS = 12  # assignments to a name
 
 def asks_for_gpu(module: Module, node: cst.BaseExpression) -> bool:
     """Whether an expression asks torch, or something that holds what torch answered."""
-    if not any(name.rsplit(".", 1)[-1] in module.text for name in SEES_GPU):
+    if not speaks_of_gpu(module):
         return False
     memory: dict[cst.CSTNode, bool] = module.memory.setdefault(ASKED, {})
     if node not in memory:
@@ -46,8 +46,10 @@ def asks_for_gpu(module: Module, node: cst.BaseExpression) -> bool:
 
 def _asks(module: Module, part: cst.CSTNode) -> bool:
     if isinstance(part, cst.Call):
-        return module.qualified(part.func) in SEES_GPU or _function_asks(module, module.callees.get(part))
+        return seen_on_gpu(module, part) is not None or _function_asks(module, module.callees.get(part))
     if isinstance(part, cst.Attribute):
+        if is_device(module, part) or module.qualified(part) == BUILD:
+            return True
         method = _property(module, part)
         value = held_value(module, part) if method is None else None
         return asks_for_gpu(module, value) if value is not None else _function_asks(module, method)

@@ -16,7 +16,15 @@ import libcst as cst
 
 from .held_answers import asks_for_gpu, given_to, held_answers, held_value, last_given
 from .held_values import changed_later, held_by_class
-from .machine.gpu_of_run import CAPABILITY, SEES_GPU, capability_binding, gpu_of_run, is_properties
+from .machine.gpu_of_run import (
+    ASKED_OF_ONE,
+    BUILD,
+    capability_binding,
+    gpu_of_run,
+    is_device,
+    is_properties,
+    seen_on_gpu,
+)
 from .machine.library_constants import TORCH_TYPES, constant
 from .module import Module
 from .scopes import Binding
@@ -114,6 +122,8 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             return member
         case cst.Attribute(attr=cst.Name("major" | "minor")) if is_properties(module, node.value):
             return gpu_of_run(module).capability[node.attr.value == "minor"]
+        case cst.Attribute(attr=cst.Name("type")) if is_device(module, node.value):
+            return "cuda"
         case cst.Attribute(attr=cst.Name("type")) if (device := _device(module, node.value)) is not None:
             return str(evaluate(module, device, depth)).partition(":")[0]
         case cst.List():
@@ -133,13 +143,16 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             compare = COMPARISON.get(type(part.operator))
             if compare is None:
                 raise Unknown
+            if module.qualified(node.left) == BUILD and module.code(part.comparator) == "None":
+                return not compare(None, None)  # torch was built for CUDA
             return _calculate(compare, evaluate(module, node.left, depth), evaluate(module, part.comparator, depth))
         case cst.BooleanOperation():
             left = evaluate(module, node.left, depth)
             settled = not left if isinstance(node.operator, cst.And) else bool(left)
             return left if settled else evaluate(module, node.right, depth)
         case cst.IfExp():
-            return evaluate(module, node.body if evaluate(module, node.test, depth) else node.orelse, depth)
+            holds = module.qualified(node.test) == BUILD or evaluate(module, node.test, depth)
+            return evaluate(module, node.body if holds else node.orelse, depth)
         case cst.Subscript() if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             index = evaluate(module, node.slice[0].slice.value, depth)
             return _calculate(operator.getitem, evaluate(module, node.value, depth), index)
@@ -147,10 +160,10 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             return _dict_call(module, node, depth)
         case cst.Call(func=cst.Name("getattr")) if (member := _torch_type(module, node)) is not None:
             return member
-        case cst.Call() if (name := module.qualified(node.func) or "") in SEES_GPU:
-            if node.args and name != CAPABILITY:  # it may be told which GPU: all are alike
+        case cst.Call() if (answer := seen_on_gpu(module, node)) is not None:
+            if node.args and module.qualified(node.func) not in ASKED_OF_ONE:
                 raise Unknown
-            return SEES_GPU[name](module)
+            return answer(module)
         case cst.Call(func=cst.Name("int" | "float" | "str" | "bool" as builtin)):
             plain = len(node.args) == 1 and node.args[0].keyword is None and not node.args[0].star
             if plain and module.scope(node).lookup(builtin) is None:
@@ -206,9 +219,8 @@ def _device(module: Module, node: cst.BaseExpression, depth: int = 0) -> cst.Bas
         call = binding.value if binding is not None and binding.kind == "assign" else node
     elif isinstance(node, cst.Attribute):
         call = held_value(module, node)
-    if not isinstance(call, cst.Call) or len(call.args) != 1 or module.qualified(call.func) != "torch.device":
-        return None
-    return call.args[0].value
+    named = isinstance(call, cst.Call) and len(call.args) == 1 and module.qualified(call.func) == "torch.device"
+    return call.args[0].value if named and isinstance(call, cst.Call) else None
 
 
 def _literal_text(module: Module, node: cst.BaseExpression, depth: int) -> Any:

@@ -131,6 +131,46 @@ def test_a_switch_is_what_it_was_on_the_gpu_wherever_it_is_held(before: str, lef
 
 
 @pytest.mark.parametrize(
+    ("imports", "asks"),
+    [
+        ("from transformers.utils import is_torch_bf16_gpu_available", "is_torch_bf16_gpu_available()"),
+        ("from transformers.utils.import_utils import is_torch_cuda_available", "is_torch_cuda_available()"),
+        ("from accelerate.utils import is_cuda_available", "is_cuda_available()"),
+        ("from accelerate import Accelerator\naccelerator = Accelerator()", "accelerator.device.type == 'cuda'"),
+        ("from unsloth import is_bfloat16_supported", "is_bfloat16_supported()"),
+        ("", "torch.version.cuda is not None"),
+        ("", "torch.cuda.is_bf16_supported(including_emulation=False)"),
+    ],
+)
+def test_other_questions_for_a_gpu_are_answered_alike(imports: str, asks: str) -> None:
+    ported = port(loaded(f"{imports}\n", f"torch.bfloat16 if {asks} else torch.float32"))
+    assert "mesh, dtype=jnp.bfloat16)" in ported.after and asks.split("(")[0].split()[0] not in ported.after
+    held = port(
+        loaded(f"{imports}\nclass C:\n    bf16 = True if {asks} else False\nsys.argv.append(C.bf16)\n", "'bfloat16'")
+    )
+    assert "    bf16 = True\n" in held.after
+
+
+def test_torch_was_built_for_cuda() -> None:
+    assert "jnp.bfloat16)" in port(loaded("", "torch.bfloat16 if torch.version.cuda else torch.float32")).after
+    named = port(loaded("name = f'cuda {torch.version.cuda}'\n", "'bfloat16'", ", run_name=name, report_to='wandb'"))
+    assert "cuda True" not in named.after and "name = f'cuda {torch.version.cuda}'" in named.after
+
+
+def test_a_question_of_another_library_that_is_left_is_named() -> None:
+    before = "from accelerate.utils import is_cuda_available\nsys.argv.append(is_cuda_available())\n"
+    (said,) = [each for each in port(loaded(before, "'bfloat16'")).findings if each.rule == "TP526"]
+    assert said.message.startswith("is_cuda_available() is False on a TPU machine")
+
+
+@pytest.mark.parametrize("test", [AVAILABLE, "device == 'cuda'"])
+def test_numbers_that_a_function_gives_back_are_the_gpu_s(test: str) -> None:
+    before = f"device = {DEVICE}\ndef steps():\n    if {test}:\n        return 1000\n    return 10\n"
+    ported = port(loaded(f"{before}sys.argv.append(device)\n", "'bfloat16'", ", save_steps=steps()"))
+    assert "def steps():\n    return 1000\n" in ported.after
+
+
+@pytest.mark.parametrize(
     "before",
     [
         # two values, an object that a parser fills, a subclass's, a caller that asks for no GPU

@@ -14,7 +14,7 @@ DEVICE = 'device = "cuda" if torch.cuda.is_available() else "cpu"\n'
         ('if device == "cpu" and args.quantize:\n    print("no GPU")\n    args.quantize = False\n', True),
         ('if device != "cuda":\n    half = False\n', True),
         ("if device == args.device:\n    half = False\n", False),
-        ('if device == "cpu":\n    rows = 3\n', False),
+        ('if device == "cpu":\n    rows = 3\n', True),
     ],
 )
 def test_what_a_device_without_a_gpu_switches_off_stays_on(guard: str, goes: bool) -> None:

@@ -37,6 +37,8 @@ class Facts:
     model_classes: tuple[str, ...] = ()  # classes of models: what an annotation of the model names
     gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
     gpu_made: tuple[str, ...] = ()  # functions and classes whose values are of the GPU's side, of whatever package
+    sees_gpu: tuple[str, ...] = ()  # functions without arguments that are True where there is a GPU: decided as on it
+    on_gpu: tuple[str, ...] = ()  # classes whose objects have it as their `.device`
     gpu_drivers: tuple[str, ...] = ()  # packages that ask the GPU's driver, and raise where there is none
     callbacks: tuple[str, ...] = ()  # TrainerCallbacks without torch: the port calls them, and classes on them
     callbacks_gone: tuple[str, ...] = ()  # those with nothing to do on a TPU

@@ -13,6 +13,7 @@ import libcst as cst
 
 from ...recipe import Fate, Field, Origin, Value, read_literal
 from ...runtime.facts.field_tables import Row
+from ...source.machine.gpu_of_run import ASKING, PLACED
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.expressions import python
@@ -29,7 +30,8 @@ from .training import Training
 
 def find_sites(porting: Training) -> None:
     """Every call that a table of a pack describes, in source order."""
-    porting.module.memory[FACTS] = reduce(or_, (pack.facts for pack in porting.packs), Facts())
+    facts = porting.module.memory[FACTS] = reduce(or_, (pack.facts for pack in porting.packs), Facts())
+    porting.module.memory |= {ASKING: facts.sees_gpu, PLACED: facts.on_gpu}
     by_class = tables_by_class(porting.packs)
     trainers = {name.split(".", 1)[0] for name in trainers_known(porting)}
     if not mentions_import(porting.module.text, trainers) or not trainers & porting.module.roots:

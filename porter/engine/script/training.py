@@ -17,12 +17,13 @@ from ...recipe import Field, Finding, Recipe, Severity, Value
 from ...runtime.facts.families import Family
 from ...runtime.facts.field_tables import version_key
 from ...source.launch.launch_config import Setting
-from ...source.machine.gpu_of_run import SEES_GPU
+from ...source.machine.gpu_of_run import BUILD, SEES_GPU
 from ...source.module import Module
 from ...source.scopes import Scope
 from ...text.expressions import python, quoted
 from ...text.marks import Marks
 from ..draft.findings import Findings
+from ..packs.facts import FACTS, NONE
 from ..packs.packs import Pack
 from .sites import Argument, Site
 
@@ -186,8 +187,8 @@ class Training:
     def text(self, place: str) -> str:
         """The code that stands for `place` at the trainer: the source's own spelling where it can be seen there."""
         value = self.recipe.values[place]
-        told = value.known and ("\n" in value.text or COMPARES.search(value.text) or _asks_gpu(value.text))
-        if value.kind == "expression" and _asks_gpu(value.text):
+        told = value.known and ("\n" in value.text or COMPARES.search(value.text) or self._asks_gpu(value.text))
+        if value.kind == "expression" and self._asks_gpu(value.text):
             return value.code
         if not told and (value.kind == "expression" or (value.text and self.visible(value))):
             return value.text or value.code
@@ -276,14 +277,15 @@ class Training:
             return f"import porter_runtime as {self.names.runtime}"
         return f"from porter import runtime as {self.names.runtime}"
 
+    def _asks_gpu(self, text: str) -> bool:
+        facts = self.module.memory.get(FACTS, NONE)
+        own = [name.rpartition(".")[2] for name in facts.sees_gpu]
+        return any(name in text for name in (*SEES_GPU, *own, BUILD))
+
     def rt(self, name: str) -> str:
         """`rt.name`, and its import."""
         self.imports.add(self.runtime_import())
         return f"{self.names.runtime}.{name}"
-
-
-def _asks_gpu(text: str) -> bool:
-    return any(name in text for name in SEES_GPU)
 
 
 def in_reach(inner: Scope, outer: Scope) -> bool:

@@ -76,6 +76,37 @@ SEES_GPU: dict[str, Callable[[Module], Any]] = {
 }
 
 
+# Questions that may be told which GPU is meant, as all are alike, or how strictly.
+ASKED_OF_ONE = (CAPABILITY, "torch.cuda.is_bf16_supported")
+# Of `Module.memory`: what packs say of their libraries. Functions that answer as `torch.cuda.is_available` does, and
+# classes whose objects have the GPU as their `.device`.
+ASKING, PLACED = "functions that ask for a GPU", "classes that are on a GPU"
+BUILD = "torch.version.cuda"
+
+
+def seen_on_gpu(module: Module, node: cst.CSTNode) -> Callable[[Module], Any] | None:
+    """What gives the answer that a call had on the GPU; None for any other call."""
+    name = module.qualified(node.func) if isinstance(node, cst.Call) else None
+    if name is None:
+        return None
+    return (lambda module: True) if name in module.memory.get(ASKING, ()) else SEES_GPU.get(name)
+
+
+def speaks_of_gpu(module: Module) -> bool:
+    """Whether a file has the name of anything that asks for a GPU."""
+    names = (*SEES_GPU, *module.memory.get(ASKING, ()), *module.memory.get(PLACED, ()), BUILD)
+    return any(name.rsplit(".", 1)[-1] in module.text for name in names)
+
+
+def is_device(module: Module, node: cst.BaseExpression) -> bool:
+    """`accelerator.device`, of an object of a class whose objects are on the GPU."""
+    if not isinstance(node, cst.Attribute) or node.attr.value != "device":
+        return False
+    binding = module.single_binding(node.value) if isinstance(node.value, cst.Name | cst.Attribute) else None
+    made = binding.value if binding is not None else node.value
+    return isinstance(made, cst.Call) and module.qualified(made.func) in module.memory.get(PLACED, ())
+
+
 def _in_notebook(module: Module) -> GpuOfRun | None:
     if module.notebook is None:
         return None

@@ -125,20 +125,20 @@ def _taken(porting: Porting, branches: list[Branch]) -> int | None:
 
 
 def _gives(porting: Porting, lines: list[cst.CSTNode]) -> bool:
-    """Whether a block gives types and switches alone, to names or back, or leaves it to further conditions."""
+    """Whether a block gives types, switches and numbers alone, to names or back, or leaves it to further conditions."""
     return bool(lines) and all(
         is_setting(porting, line)
-        or (isinstance(line, cst.Return) and line.value is not None and _is_type(porting, line.value))
+        or (isinstance(line, cst.Return | cst.Assign) and line.value is not None and _is_type(porting, line.value))
         or (isinstance(line, cst.If) and all(_gives(porting, [*small(body)]) for _, body in _branches(line)))
         for line in lines
     )
 
 
 def _is_type(porting: Porting, value: cst.BaseExpression) -> bool:
-    """A type, a switch, or several of them."""
+    """A type, a switch, a number, or several of them."""
     if isinstance(value, cst.Tuple):
         return all(_is_type(porting, element.value) for element in value.elements)
-    return is_precision(porting, value)
+    return is_precision(porting, value) or isinstance(known_value(porting, value), int | float)
 
 
 def _keep(porting: Porting, node: cst.If, branches: list[Branch], taken: int) -> None:

@@ -8,15 +8,30 @@ import libcst as cst
 
 from porter.packs.api import Porting
 from porter.packs.script import Unknown, evaluate, left_on_gpu
+from porter.packs.training import facts_of
 
 AVAILABLE = "torch.cuda.is_available"
 CAPABLE = "torch.cuda.get_device_capability"
-HALF = ("torch.cuda.is_bf16_supported", "unsloth.is_bfloat16_supported", "unsloth.is_bf16_supported", CAPABLE)
+HALF = (
+    *("torch.cuda.is_bf16_supported", "transformers.is_torch_bf16_gpu_available"),
+    *("unsloth.is_bfloat16_supported", "unsloth.is_bf16_supported", CAPABLE),
+)
 REASON = "decided as on the GPU, which a TPU machine hasn't"
 GUARD = "the GPU run never came here"
 SETTINGS = ("arguments", "lora", "quantization", "model", "trainer")
 MAX_HANDED = 4  # variables and parameters between a question and the setting that it decides
 SAYS = frozenset("print exit quit warning warn error info debug critical".split())
+
+
+def is_question(porting: Porting, call: cst.CSTNode) -> bool:
+    """Whether a call asks whether there is a GPU: torch itself, or a library's function that asks torch."""
+    name = porting.module.qualified(call.func) if isinstance(call, cst.Call) else None
+    return name == AVAILABLE or (name in facts_of(porting.module).sees_gpu and name not in HALF)
+
+
+def questions(porting: Porting) -> list[cst.Call]:
+    """All such calls of the file."""
+    return [call for call in porting.module.calls if is_question(porting, call)]
 
 
 def decision(porting: Porting, call: cst.BaseExpression) -> cst.BaseExpression:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import bare, function_around, inside, line_start
+from porter.packs.script import bare, function_around, inside, line_start, speaks_of_gpu
 
 from ._gpu_choices import settle_choices
 from ._gpu_questions import (
-    AVAILABLE,
     CAPABLE,
     GUARD,
     HALF,
@@ -22,6 +21,7 @@ from ._gpu_questions import (
     SAYS,
     decision,
     is_on_gpu,
+    is_question,
     known_value,
     on_gpu,
     small,
@@ -38,17 +38,16 @@ ENDS = frozenset({"sys.exit", "os._exit"})
 def answer_gpu_tests(porting: Porting) -> None:
     """Guards go, settings get what the GPU run had; what else asks is named."""
     module = porting.module
-    asked = ("cuda.is_available", "is_bf16_supported", "is_bfloat16_supported", "get_device_capability")
-    if not any(name in module.text for name in asked):
+    if not speaks_of_gpu(module):
         return
-    for call in [call for call in module.calls if module.qualified(call.func) in (AVAILABLE, *HALF)]:
+    for call in [call for call in module.calls if is_question(porting, call) or module.qualified(call.func) in HALF]:
         if porting.covered(module.span(call)[0]) or _drop_guard(porting, call):
             continue
-        if module.qualified(call.func) == AVAILABLE:
+        if is_question(porting, call):
             _drop_guards_of_device(porting, call)
-        if module.qualified(call.func) in (AVAILABLE, CAPABLE):
+        if is_question(porting, call) or module.qualified(call.func) == CAPABLE:
             settle(porting, call)
-        if module.qualified(call.func) == AVAILABLE:
+        if is_question(porting, call):
             if not porting.covered(module.span(call)[0]):
                 take_value(porting, call)
     for holder in [node for node in module.parents if isinstance(node, cst.If)]:
@@ -100,7 +99,7 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
     if known is True and _tells(porting, holder) and not is_elif:
         porting.remove_statement(holder, ID, "tells of a GPU")
         return True
-    of_gpu = module.qualified(call.func) != AVAILABLE  # a question that only a GPU can answer
+    of_gpu = not is_question(porting, call)  # a question that only a GPU can answer
     if known is True and (of_gpu or sets(porting, holder.body)):
         if not unwrap(porting, holder, any_value=of_gpu):
             porting.edit(*module.span(test), "True", ID, REASON)

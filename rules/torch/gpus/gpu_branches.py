@@ -14,9 +14,9 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import asks_for_gpu, bare, inside
+from porter.packs.script import asks_for_gpu, bare, inside, speaks_of_gpu
 
-from ._gpu_questions import AVAILABLE, REASON, SETTINGS, decision, is_on_gpu, is_said, on_gpu
+from ._gpu_questions import REASON, SETTINGS, decision, is_on_gpu, is_said, on_gpu, questions
 
 PART_OF = "TP526"
 
@@ -25,9 +25,9 @@ PART_OF = "TP526"
 def settle_gpu_branches(porting: Porting) -> None:
     """A question that decides such a branch, itself or by a variable, is answered as on the GPU."""
     module = porting.module
-    if "cuda.is_available" not in module.text:
+    if not speaks_of_gpu(module):
         return
-    for call in [call for call in module.calls if module.qualified(call.func) == AVAILABLE]:
+    for call in questions(porting):
         if not porting.covered(module.span(call)[0]):
             _settle(porting, call)
     for holder in [node for node in module.parents if isinstance(node, cst.If)]:

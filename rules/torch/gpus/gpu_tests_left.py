@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module, inside
+from porter.packs.script import Module, inside, speaks_of_gpu
 
 from ._gpu_choices import SAME, option_of
-from ._gpu_questions import AVAILABLE, MAX_HANDED, SETTINGS, decision, known_value, places, small
+from ._gpu_questions import MAX_HANDED, SETTINGS, decision, known_value, places, questions, small
 from .cuda_available import gives_none
 
 PART_OF = "TP526"
@@ -23,11 +23,11 @@ PLACES = frozenset(
 @step(Phase.NAME, reads=("columns",), fills=("gpu tests",))
 def name_gpu_tests(porting: Porting) -> None:
     """A warning for every question that is left in the port; an error where it decides what the training takes."""
-    if "cuda.is_available" not in porting.module.text:
+    if not speaks_of_gpu(porting.module):
         return
-    for call in porting.module.calls:
-        if porting.module.qualified(call.func) == AVAILABLE and not porting.covered(porting.module.span(call)[0]):
-            message = "torch.cuda.is_available() is False on a TPU machine, where this stands as it was."
+    for call in questions(porting):
+        if not porting.covered(porting.module.span(call)[0]):
+            message = f"{porting.module.code(call)} is False on a TPU machine, where this stands as it was."
             line, column = porting.module.location(call)
             decides, chosen = _decided(porting, call), porting.module.parents[decision(porting, call)]
             if not decides and isinstance(chosen, cst.IfExp) and isinstance(porting.module.parents[chosen], cst.Arg):
