@@ -31,6 +31,8 @@ class Watch:
         self.seed = SEED
         self.epochs = 0
         self.busy = False  # inside a Trainer, which tells its own story
+        self.bare: tuple[Any, Any, Any, Any] | None = None  # a forward pass without labels, whose loss is still to come
+        self.outer: Any = None  # the PEFT model around the one of that pass
 
     def forward(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
         """After any module's forward pass: one of a whole model with labels and gradients is a micro-batch.
@@ -41,16 +43,43 @@ class Watch:
         import transformers
 
         labels = kwargs.get("labels")
-        if self.busy or labels is None or not torch.is_grad_enabled() or self.observer.done:
+        if self.busy or not torch.is_grad_enabled() or self.observer.done:
+            return
+        if labels is None:
+            if isinstance(module, transformers.PreTrainedModel):
+                self.bare, self.outer = (module, args, kwargs, outputs), None
+            elif hasattr(module, "peft_config") and self.bare is not None:
+                self.outer = module
             return
         if isinstance(module, transformers.PreTrainedModel):
-            ids = kwargs.get("input_ids", args[0] if args else None)
-            self.observer.batch({"attention_mask": None, **kwargs, "input_ids": ids})
-            self.observer.row_loss(module, args, kwargs, outputs)
-            self.model = module
-            self.micro += 1
+            self._micro_batch(module, args, kwargs, outputs)
         elif hasattr(module, "peft_config") and self.model is not None:
             self.model = module  # around the one above
+
+    def _micro_batch(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
+        ids = kwargs.get("input_ids", args[0] if args else None)
+        self.observer.batch({"attention_mask": None, **kwargs, "input_ids": ids})
+        self.observer.row_loss(module, args, kwargs, outputs)
+        self.model = module
+        self.micro += 1
+        self.bare = None
+
+    def crossed(self, target: Any, ignored: int) -> None:
+        """A cross-entropy of the loop's own: its targets are the labels of the forward pass that had none."""
+        import torch
+
+        if self.bare is None or self.busy or not torch.is_grad_enabled():
+            return
+        module, args, kwargs, outputs = self.bare
+        ids = kwargs.get("input_ids", args[0] if args else None)
+        if target.numel() != ids[:, 1:].numel():
+            return
+        self.bare = None
+        labels = torch.full_like(ids, -100)
+        labels[:, 1:] = target.reshape(ids.shape[0], -1)
+        labels[labels == ignored] = -100
+        self._micro_batch(module, args, {**kwargs, "labels": labels}, outputs)
+        self.model = self.outer or module
 
     def backward(self, loss: Any) -> None:
         if not self.busy and loss.dim() == 0:
@@ -107,6 +136,7 @@ def patch_loops(observer: Observer) -> Watch:
     register_optimizer_step_post_hook(lambda optimizer, args, kwargs: watch.after_step())
     _patch_trainer(watch)
     _patch_clipping(watch)
+    _patch_cross_entropy(watch)
     _patch_seeds(watch)
     backward = torch.Tensor.backward
 
@@ -156,6 +186,19 @@ def _patch_clipping(watch: Watch) -> None:
         return norm
 
     torch.nn.utils.clip_grad_norm_ = torch.nn.utils.clip_grad.clip_grad_norm_ = patched
+
+
+def _patch_cross_entropy(watch: Watch) -> None:
+    import torch
+
+    original = torch.nn.functional.cross_entropy
+
+    @functools.wraps(original)
+    def patched(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+        watch.crossed(target, kwargs.get("ignore_index", -100))
+        return original(input, target, *args, **kwargs)
+
+    torch.nn.functional.cross_entropy = patched
 
 
 def _patch_seeds(watch: Watch) -> None:

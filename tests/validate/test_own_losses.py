@@ -1,0 +1,32 @@
+"""A loop that calls the model without labels: those of its own cross-entropy are the micro-batch's."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+
+def test_the_targets_of_the_loss_are_the_labels() -> None:
+    from porter.validate.torch_side.observe_loops import Watch
+
+    seen: list[Any] = []
+    observer: Any = SimpleNamespace(done=False, batch=seen.append, row_loss=lambda *given: None)
+    watch = Watch(observer)
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    config = transformers.LlamaConfig(vocab_size=16, num_key_value_heads=1, **sizes)
+    model = transformers.LlamaForCausalLM(config)
+    ids = torch.tensor([[3, 4, 9], [5, 9, 9]])
+    watch.forward(model, (), {"input_ids": ids}, model(input_ids=ids))
+    watch.crossed(torch.zeros(3), -100)  # of something else
+    assert not seen
+    watch.crossed(ids[:, 1:].reshape(-1), 9)
+    (batch,) = seen
+    assert batch["labels"].tolist() == [[-100, 4, -100], [-100, -100, -100]]
+    assert watch.model is model and watch.micro == 1
+    watch.crossed(ids[:, 1:].reshape(-1), 9)  # again, without another forward pass
+    assert len(seen) == 1
