@@ -28,7 +28,7 @@ from ..engine.settling.unused import drop_device_maps
 from ..engine.tokens.numpy_tokens import IDS_ASKED
 from ..engine.tokens.numpy_tokens import settle_call as settle_tokens
 from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
-from ..engine.tokens.tokenizers import is_tokenizer, reads_files, tokenizer_load, tokenizes_alike
+from ..engine.tokens.tokenizers import is_tokenizer, tokenizer_load, tokenizer_wrapper
 from ..releases.history import history
 from ..runtime.facts.families import UnknownFamily, find_family
 from ..runtime.facts.field_tables import version_key
@@ -92,7 +92,6 @@ __all__ = [
     "put_in_again",
     "reaching",
     "read_value",
-    "reads_files",
     "release_of",
     "returned",
     "role_uses",
@@ -102,7 +101,7 @@ __all__ = [
     "small_statement",
     "speaks_of_gpu",
     "tokenizer_load",
-    "tokenizes_alike",
+    "tokenizer_wrapper",
     "unwraps",
     "usual_texts",
     "version_key",

@@ -462,7 +462,7 @@ def test_a_tokenizer_that_the_trainer_makes_is_not_there_before(
     [
         ("0.12.2", ', transformers="4.46"', ', transformers="4.46"'),
         ("0.16.1", ', transformers="4.5', ', transformers="4.5'),
-        ("0.19.1", "", ', transformers="4.5'),
+        ("0.19.1", ', transformers="4.5', ', transformers="4.5'),
         ("1.16.0", "", ""),
     ],
 )

@@ -95,6 +95,41 @@ def test_files_are_read_as_transformers_5_0_to_5_2_did(release: str, model: str,
     assert (f"rt.as_transformers_5_0(AutoTokenizer.from_pretrained({model}))" in after) is wrapped
 
 
+@pytest.mark.parametrize(
+    ("pin", "model", "line", "wrapper"),
+    [
+        ("trl==0.12.2", "meta-llama/Llama-3.2-1B", "print(tok.decode([1]))", "as_transformers_4"),
+        ("trl==0.12.2", "meta-llama/Llama-3.2-1B", "TextStreamer(tok)", "as_transformers_4"),
+        ("trl==0.12.2", "Qwen/Qwen2.5-0.5B", "print(tok.decode([1]))", ""),
+        (
+            "trl==0.12.2",
+            "Qwen/Qwen2.5-0.5B",
+            "print(tok.batch_decode([[1]], clean_up_tokenization_spaces=True))",
+            "as_transformers_4",
+        ),
+        (
+            "trl==0.28.0 transformers==5.1.0",
+            "meta-llama/Llama-3.2-1B",
+            "print(tok.decode([1]))",
+            "as_transformers_5_0",
+        ),
+        (
+            "trl==0.28.0 transformers==5.3.0",
+            "meta-llama/Llama-3.2-1B",
+            "print(tok.decode([1]))",
+            "as_transformers_5_3",
+        ),
+        ("trl==0.28.0 transformers==5.3.0", "meta-llama/Llama-3.2-1B", "", ""),
+        ("trl==0.28.0 transformers==5.3.0", "mistralai/Mistral-7B-v0.1", "print(tok.decode([1]))", ""),
+        ("trl==0.28.0 transformers==5.7.0", "meta-llama/Llama-3.2-1B", "print(tok.decode([1]))", ""),
+    ],
+)
+def test_spaces_leave_decoded_texts_as_before_transformers_5_7(pin: str, model: str, line: str, wrapper: str) -> None:
+    load = f"AutoTokenizer.from_pretrained('{model}')"
+    after = port(f"# pip install {pin}\n" + sft_script(f"tok = {load}\n{line}\n")).after
+    assert f"tok = rt.{wrapper}({load})\n" in after if wrapper else f"tok = {load}\n" in after, after
+
+
 LOADED = f"""{PLAIN}import sys
 from transformers import AutoTokenizer
 

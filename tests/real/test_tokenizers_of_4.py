@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -112,6 +113,48 @@ def test_others_stay_as_they_are(tmp_path: Path, model: tuple[str, str]) -> None
     before = loaded(texts).input_ids, loaded.padding_side
     rt.as_transformers_4(loaded)
     assert (loaded(texts).input_ids, loaded.padding_side) == before
+
+
+PROMPT = "<s>[INST] What is it ? [/INST]"
+ANSWER = "I do n't know ."
+
+
+def test_texts_of_pipelines_of_a_release(tmp_path: Path) -> None:
+    """Those that TextGenerationPipeline.postprocess of transformers 4.46.3 gave, and 5.12.1."""
+    from transformers import AutoTokenizer
+
+    _write(tmp_path, "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "llama", {"clean_up_tokenization_spaces": False})
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokens = tokenizer(PROMPT, add_special_tokens=False).input_ids
+    answer = [*tokenizer(ANSWER, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
+    said = {
+        "4.46.3": (" I don't know.", " I do n't know ."),
+        "5.6.2": (" I don't know.", " I do n't know ."),
+        "5.8.0": (" I do n't know .", " I do n't know ."),
+        None: ("I do n't know .", "I do n't know ."),
+    }
+    model = SimpleNamespace(porter=SimpleNamespace(path=tmp_path, config={}, generation_json="{}"))
+    for release, (cleaned, kept) in said.items():
+        pipe = rt.TextGenerationPipeline(model, tokenizer, transformers=release)
+        forms: list[dict[str, Any]] = [{}, {"return_full_text": False}, {"clean_up_tokenization_spaces": False}]
+        texts = [pipe._record(PROMPT, tokens, answer, own)["generated_text"] for own in forms]
+        assert texts == [PROMPT + cleaned, cleaned, PROMPT + kept], release
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_decoded_texts_are_cleaned_as_the_checkpoint_asks(tmp_path: Path, asked: bool) -> None:
+    from transformers import AutoTokenizer
+
+    _write(tmp_path, "meta-llama/Llama-3.1-8B", "llama", {"clean_up_tokenization_spaces": asked})
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    text = "I know ."
+    ids = loaded(text, add_special_tokens=False).input_ids
+    assert loaded.decode(ids) == text  # else it isn't needed any more
+    for as_released in (rt.as_transformers_4, rt.as_transformers_5_0, rt.as_transformers_5_3):
+        tokenizer = as_released(AutoTokenizer.from_pretrained(tmp_path))
+        assert [tokenizer.decode(ids), *tokenizer.batch_decode([ids])] == ["I know." if asked else text] * 2
+    tokenizer.save_pretrained(tmp_path / "saved")
+    assert "for_bpe" not in (tmp_path / "saved" / "tokenizer_config.json").read_text()
 
 
 def _write(folder: Path, model: str, kind: str, settings: dict[str, Any]) -> None:

@@ -20,32 +20,43 @@ LOADS = re.compile(r"transformers\.(?:\w+\.)*(\w*Tokenizer(?:Fast)?)\.from_pretr
 ALIKE = re.compile(r"(?:^|[/_-])(?:qwen|gemma|(?:meta-)?llama-?3(?!\d*b)|smollm-?3|phi|gpt2|pythia)", re.IGNORECASE)
 # Phi-4 as a Llama names GPT-2's class, as SmolLM 1 and 2 do: version 5 splits texts as GPT-2 does then.
 OTHERS = re.compile(r"deepseek|distill|mi[sx]tral|llama-?2|phi-4", re.IGNORECASE)
+BUILDS_ANEW = (5, 3)  # transformers' first release that loads tokenizers as the port's does
+# The first that takes no spaces out of a decoded text of these, whatever the checkpoint or the call says.
+KEEPS_SPACES = (5, 7)
+CLEANED = re.compile(r"llama-?3(?!\d*b)", re.IGNORECASE)  # checkpoints that ask for it
+ASKS_TO_CLEAN = re.compile(r"\bclean_up_tokenization_spaces[\"']?\s*[=:]\s*True\b")
+DECODES = re.compile(r"decode\(|Streamer\(|\b(?:GRPO|RLOO)Trainer\b")
 
 
 def tokenizer_load(porting: Porting, model: str) -> str:
     """The expression that loads the tokenizer of `model`, an expression too, where the port adds a line that does."""
     porting.imports.add("from transformers import AutoTokenizer")
     load = f"AutoTokenizer.from_pretrained({model})"
-    wrapper = "as_transformers_4" if _is_before_5(porting) else "as_transformers_5_0" if reads_files(porting) else ""
-    return load if not wrapper or tokenizes_alike(porting, model) else f"{porting.rt(wrapper)}({load})"
+    wrapper = tokenizer_wrapper(porting, model)
+    return f"{porting.rt(wrapper)}({load})" if wrapper else load
 
 
-def _is_before_5(porting: Porting) -> bool:
-    """Whether the source's transformers is older than the port's."""
-    version = plain_version(porting.versions.get("transformers", ""))
-    return bool(version) and version_key(version) < (5,) and porting.options.active(RULE)
+def tokenizer_wrapper(porting: Porting, model: str) -> str:
+    """The runtime's function that makes the tokenizer of `model`, as the port's transformers loads it, that of the
+    source's release; empty where it is. An empty `model` isn't known.
+    """
+    release = version_key(plain_version(porting.versions.get("transformers", "")) or "99")
+    if release >= KEEPS_SPACES or not porting.options.active(RULE):
+        return ""
+    held = [name for name, _ in usual_values_in(porting.module, model)] if model else []
+    cleans = _cleans(porting.module, held)
+    if release >= BUILDS_ANEW:
+        return "as_transformers_5_3" if cleans else ""
+    if held and all(ALIKE.search(name) and not OTHERS.search(name) for name in held) and not cleans:
+        return ""
+    return "as_transformers_4" if release < (5,) else "as_transformers_5_0"
 
 
-def reads_files(porting: Porting) -> bool:
-    """Whether the source's AutoTokenizer took Llama's tokenizers as their file says: transformers 5.0 to 5.2."""
-    version = plain_version(porting.versions.get("transformers", ""))
-    return bool(version) and (5,) <= version_key(version) < (5, 3) and porting.options.active(RULE)
-
-
-def tokenizes_alike(porting: Porting, model: str) -> bool:
-    """Whether all models that the expression can be told to name have tokenizers that both releases load alike."""
-    held = [name for name, _ in usual_values_in(porting.module, model)]
-    return bool(held) and all(ALIKE.search(name) and not OTHERS.search(name) for name in held)
+def _cleans(module: Module, held: list[str]) -> bool:
+    """Whether spaces in front of punctuation leave texts that the script, or its trainer, decodes."""
+    if DECODES.search(module.text) is None:
+        return False
+    return ASKS_TO_CLEAN.search(module.text) is not None or not held or any(map(CLEANED.search, held))
 
 
 def is_tokenizer(module: Module, node: cst.BaseExpression) -> bool:

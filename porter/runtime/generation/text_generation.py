@@ -21,6 +21,8 @@ DEFAULTS: dict[str, Any] = {"max_new_tokens": 256, "do_sample": True, "temperatu
 HAS_DEFAULTS = (4, 52, 0)
 CUTS_PROMPTS = (4, 37, 0)  # since then a call's max_length is the tokenizer's, too
 GOES_ON = (4, 45, 0)  # since then an assistant's last message is continued unless the call says otherwise
+CLEANS = (5, 7, 0)  # since then clean_up_tokenization_spaces changes no text of a BPE tokenizer
+DECODES_ALONE = (5, 9, 0)  # since then a completion is decoded without its prompt
 TOKENIZING = ("add_special_tokens", "padding", "truncation")
 
 
@@ -35,8 +37,11 @@ class TextGenerationPipeline:
     prompt and its tokens when they are all there.
 
     `tokenizer` may be a name or a folder, from which it is loaded.
-    `transformers`: the release whose defaults hold, the newest where it is None. Before 4.52 the checkpoint's
-    generation_config.json decided, without one greedy decoding to 20 tokens.
+    `transformers`: the release whose defaults and text hold, the newest where it is None. Before 4.52 the checkpoint's
+    generation_config.json decided, without one greedy decoding to 20 tokens. Before 5.9 prompt and completion were
+    decoded in one, and as many characters cut off as the prompt's text has: the space with which a completion of
+    SentencePiece's tokens begins (Llama 2, Mistral) stayed. Before 5.7 spaces in front of punctuation went
+    (`clean_up_tokenization_spaces`) whatever the tokenizer.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, transformers: str | None = None, **settings: Any) -> None:
@@ -130,12 +135,10 @@ class TextGenerationPipeline:
     def _record(self, prompt: Any, tokens: list[int], completion: list[int], own: Mapping[str, Any]) -> dict[str, Any]:
         if own.get("return_tensors"):
             return {"generated_token_ids": tokens + completion}
-        skips, cleans = own.get("skip_special_tokens"), own.get("clean_up_tokenization_spaces")
-        text = self.tokenizer.decode(
-            completion,
-            skip_special_tokens=True if skips is None else skips,
-            clean_up_tokenization_spaces=True if cleans is None else cleans,
-        )
+        if is_older(self._transformers, DECODES_ALONE):
+            text = self._text(tokens + completion, own)[len(self._text(tokens, own)) :]
+        else:
+            text = self._text(completion, own)
         if own.get("return_full_text") is False:
             return {"generated_text": text}
         if isinstance(prompt, str):
@@ -145,6 +148,16 @@ class TextGenerationPipeline:
             last = {"role": messages[-1]["role"], "content": messages[-1]["content"] + text}
             return {"generated_text": [*messages[:-1], last]}
         return {"generated_text": [*messages, {"role": "assistant", "content": text}]}
+
+    def _text(self, tokens: list[int], own: Mapping[str, Any]) -> str:
+        """The text of tokens as the release decodes it."""
+        skips, cleans = own.get("skip_special_tokens"), own.get("clean_up_tokenization_spaces")
+        skips, cleans = skips is None or skips, cleans is None or cleans
+        own_cleaning = is_older(self._transformers, CLEANS)
+        text = self.tokenizer.decode(
+            tokens, skip_special_tokens=skips, clean_up_tokenization_spaces=cleans and not own_cleaning
+        )
+        return str(self.tokenizer.clean_up_tokenization(text) if cleans and own_cleaning else text)
 
 
 def _parted(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -4,6 +4,9 @@ transformers 5 builds a tokenizer anew from its vocabulary for some classes and 
 `tokenizer.json` splits a text, which transformers 4 read as it stands. Behind a special token within a text Llama 2's
 then have another first token; of byte-level files that name Llama's class (DeepSeek-R1-Distill-Llama) all spaces are
 lost; of those that name GPT-2's (SmolLM 1 and 2) the digits are no words of their own.
+
+From 5.7 on `decode` leaves the spaces in front of punctuation of all these, where it took them out before if the
+checkpoint (Llama 3's) or the call said so (`clean_up_tokenization_spaces`).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ LLAMA = ("LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlam
 BYTES = ("GPT2Tokenizer", "GPT2TokenizerFast")
 FILE = "tokenizer.json"
 SPACE = "▁"
+CLEANS = "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"  # transformers' own switch
 
 
 def as_transformers_4(
@@ -34,6 +38,7 @@ def as_transformers_4(
     """
     if getattr(tokenizer, "backend_tokenizer", None) is None:
         return bos_eos(tokenizer, add_bos_token=add_bos_token, add_eos_token=add_eos_token)
+    setattr(tokenizer, CLEANS, True)
     settings = loading_settings(tokenizer)
     named = str(settings.get("tokenizer_class") or type(tokenizer).__name__)
     llama = named in LLAMA
@@ -58,8 +63,9 @@ def as_transformers_5_0(tokenizer: Any) -> Any:
     A checkpoint that names Llama's class (Llama 2, TinyLlama, Mistral) was read there from its `tokenizer.json` as it
     stands, whatever `legacy` and `add_prefix_space` say: a text that begins with a space has one token more. It padded
     right. So was a Llama that names GPT-2's class (SmolLM 1 and 2), whose digits are words of their own. Others stay as
-    they are.
+    they are, but for the texts that are decoded.
     """
+    setattr(tokenizer, CLEANS, True)
     settings = loading_settings(tokenizer)
     named = settings.get("tokenizer_class")
     if getattr(tokenizer, "backend_tokenizer", None) is None or named not in (*LLAMA, *BYTES):
@@ -67,6 +73,12 @@ def as_transformers_5_0(tokenizer: Any) -> Any:
     _read_file(tokenizer)
     if named in LLAMA and "padding_side" not in settings:
         tokenizer.padding_side = tokenizer.init_kwargs.get("padding_side", "right")
+    return tokenizer
+
+
+def as_transformers_5_3(tokenizer: Any) -> Any:
+    """The tokenizer, whose decoded texts are cleaned as by transformers 5.3 to 5.6, where checkpoint or call say so."""
+    setattr(tokenizer, CLEANS, True)
     return tokenizer
 
 

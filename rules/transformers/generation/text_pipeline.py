@@ -4,8 +4,8 @@ What it does: keeps the pipeline's settings and its calls; `device` and its like
 Why: transformers' pipeline runs torch models.
 Example: `pipe = pipeline("text-generation", model=model, tokenizer=tokenizer, device=0)`
 Use instead: `pipe = rt.TextGenerationPipeline(model, tokenizer)`
-Safety: the records are those of transformers 5.12; the defaults are the source's release's: 256 tokens, sampled at a
-temperature of 0.7, from 4.52 on, before that what the checkpoint's generation_config.json says, or greedy.
+Safety: the records' text and the defaults are the source's release's: 256 tokens, sampled at a temperature of 0.7,
+from 4.52 on, before that what the checkpoint's generation_config.json says, or greedy.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ._reload_arguments import QUANTISES, float32_before, is_tunixs, quantizatio
 from ._reloaded_by_unsloth import reloaded_tokenizer
 
 ID = "TP313"
-HAS_DEFAULTS = "4.52.0"  # the first transformers whose pipeline has defaults of its own
+AS_TODAY = "5.9.0"  # the first transformers whose pipeline samples and decodes as the newest does
 # Keywords of `pipeline` that say where and how torch's model lies.
 PLACES = {
     "device": "the model lies on the mesh",
@@ -135,7 +135,7 @@ def _port_pipeline(porting: Porting, call: cst.Call, model: Model) -> None:
             porting.fate(Field(f"pipeline.{argument.name}", argument.text, "dropped", "", reason, ID, *place))
         elif argument.name not in ("task", "model", "tokenizer", *IDLE_SETTINGS):
             kept.append(f"{argument.name}={argument.text}")
-    kept += release_of_generation(porting, HAS_DEFAULTS)
+    kept += release_of_generation(porting, AS_TODAY)
     if site.unknown_keywords:
         kept.append(site.unknown_keywords)
     marks = mark_of(porting, site.arguments)

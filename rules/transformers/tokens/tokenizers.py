@@ -11,6 +11,9 @@ tokens for line breaks and spaces in front of a number. Mistral's pad on the oth
 takes the start token away, and it listens for tokenizers that didn't (Llama 3's, Qwen's).
 transformers 5.0 to 5.2 read the files of these classes as they stand, too (`rt.as_transformers_5_0`): from 5.3 on a
 text that begins with a space has one token less with Llama's.
+Before 5.7 `decode` took the spaces in front of punctuation out of a text where the checkpoint (Llama 3's) or the call
+asks for it (`clean_up_tokenization_spaces`); since then it doesn't for tokenizers like these. A script that decodes has
+it done (`rt.as_transformers_5_3` for 5.3 to 5.6).
 Example: `tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1", add_eos_token=True)`
 Use instead: `tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained("..."), add_eos_token=True)`
 Safety: exact beside transformers 4.41 to 4.57. With `use_fast=False` and a checkpoint whose settings say
@@ -23,14 +26,14 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, is_before, step
-from porter.packs.script import TOKENIZER_LOADS, is_tokenizer, reads_files, tokenizes_alike
+from porter.packs.script import TOKENIZER_LOADS, is_tokenizer, tokenizer_wrapper
 
 ID = "TP005"
 NAMES = ("add_bos_token", "add_eos_token")
 MOVED = (*NAMES, "use_fast")  # transformers 5 doesn't listen to the last one
 SLOW = ("LlamaTokenizer", "CodeLlamaTokenizer")  # by these names transformers 4 had the slow ones
 REASON = "ids of the same text as transformers 4 gives them"
-REASON_5 = "ids of the same text as transformers 5.0 to 5.2 give them"
+REASON_5 = "ids and texts as the source's transformers gives them"
 END_REASON = "start and end tokens as transformers 4 put them"
 
 
@@ -38,9 +41,8 @@ END_REASON = "start and end tokens as transformers 4 put them"
 def keep_tokenizers(porting: Porting) -> None:
     """Loads become `rt.as_transformers_4(...from_pretrained(...))`, assigned end tokens `rt.bos_eos(...)`."""
     module = porting.module
-    if reads_files(porting):
-        _wrap_loads(porting)
     if not is_before(porting, "transformers", "5"):
+        _wrap_loads(porting)
         return
     for call in module.calls:
         found = TOKENIZER_LOADS.fullmatch(module.qualified(call.func) or "")
@@ -54,17 +56,18 @@ def keep_tokenizers(porting: Porting) -> None:
 
 
 def _wrap_loads(porting: Porting) -> None:
-    """AutoTokenizer's loads become `rt.as_transformers_5_0(...from_pretrained(...))`."""
+    """AutoTokenizer's loads become `rt.as_transformers_5_0(...from_pretrained(...))`, or `as_transformers_5_3`."""
     module = porting.module
     for call in module.calls:
         found = TOKENIZER_LOADS.fullmatch(module.qualified(call.func) or "")
         if found is None or found[1] != "AutoTokenizer" or porting.covered(module.span(call)[0]):
             continue
         model = next((arg for arg in call.args if arg.keyword is None and not arg.star), None)
-        if model is not None and tokenizes_alike(porting, module.code(model.value)):
+        wrapper = tokenizer_wrapper(porting, module.code(model.value) if model is not None else "")
+        if not wrapper:
             continue
         start, end = module.span(call)
-        porting.edit(start, start, f"{porting.rt('as_transformers_5_0')}(", ID, REASON_5)
+        porting.edit(start, start, f"{porting.rt(wrapper)}(", ID, REASON_5)
         porting.edit(end, end, ")", ID, REASON_5)
 
 
@@ -80,7 +83,7 @@ def _load(porting: Porting, call: cst.Call, loaded: str) -> None:
         not set(names) & set(NAMES)
         and not slow
         and model is not None
-        and tokenizes_alike(porting, module.code(model.value))
+        and not tokenizer_wrapper(porting, module.code(model.value))
     ):
         return
     words = []
