@@ -9,9 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import libcst as cst
+
+from ..errors import InputError
 from ..port import Port
 from ..recipe import Receipt
 from ..source.folder import SourceTree
+from ..source.parsing import parse_module
 from ..text.edit import Edit
 from ..text.edits import apply_edits
 
@@ -34,7 +38,7 @@ class Renaming:
     @cached_property
     def dot(self) -> str:
         """ "." where the script is a module of a package, which its relative imports say."""
-        body = ast.walk(ast.parse(self.tree.module(self.script).text))
+        body = ast.walk(syntax_tree(self.tree.module(self.script).text))
         return "." if any(isinstance(node, ast.ImportFrom) and node.level for node in body) else ""
 
     @cached_property
@@ -73,11 +77,11 @@ def renamed(port: Port, renaming: Renaming, user: Path) -> Port | None:
     """The port whose imports name the modules beside the script; None where one can't be written so."""
     text = port.after
     try:
-        found = list(_replacements(ast.parse(text), text, renaming, user))
+        found = list(_replacements(syntax_tree(text), text, renaming, user))
         if user == renaming.script and not renaming.is_found:
             found += _path_lines(text, found)
         edits = _with(port.before, port.edits, found)
-    except (NotRenamed, SyntaxError):
+    except (NotRenamed, SyntaxError, InputError):
         return None
     after = apply_edits(port.before, edits)
     added = [(text.count("\n", 0, start) + 1, new.count("\n")) for start, _, new in found if "\n" in new]
@@ -98,7 +102,7 @@ def _moved(row: Receipt, added: Sequence[tuple[int, int]]) -> Receipt:
 
 def _imports(text: str) -> Iterator[tuple[int, str]]:
     """The line and the full name of what a file imports, `..config.LR`."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(syntax_tree(text)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -176,13 +180,37 @@ def _path_lines(text: str, found: Sequence[tuple[int, int, str]]) -> list[tuple[
     top = [line for line in lines if text[line : line + 1] in ("f", "i")]
     if not lines:
         return []
-    if not top or min(top) != min(lines):
-        raise NotRenamed
-    bound = set(re.findall(r"^import (os|sys)$", text[: min(top)], re.MULTILINE))
+    start = min(top) if top and min(top) == min(lines) else _behind_imports(text)
+    bound = set(re.findall(r"^import (os|sys)$", text[:start], re.MULTILINE))
     newline = "\r\n" if "\r\n" in text else "\n"
     imports = "".join(f"import {name}{newline}" for name in ("os", "sys") if name not in bound)
     told = "sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # the modules written beside this file"
-    return [(min(top), min(top), f"{imports}{newline if imports else ''}{told}{newline}")]
+    return [(start, start, f"{imports}{newline if imports else ''}{told}{newline}")]
+
+
+def _behind_imports(text: str) -> int:
+    """Where the imports at the top of a file end, for what functions import when they are called."""
+    lines = text.splitlines(keepends=True)
+    body = syntax_tree(text).body
+    heads = [index for index, node in enumerate(body) if not isinstance(node, ast.Import | ast.ImportFrom)]
+    is_text = bool(body) and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    last = next((index for index in heads if index > 0 or not is_text), len(body)) - 1
+    return sum(map(len, lines[: body[last].end_lineno])) if last >= 0 else 0
+
+
+def syntax_tree(text: str) -> ast.Module:
+    """The file's tree; its f-strings are taken out where this Python can't read them, as 3.12's own."""
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        module = parse_module(text.encode(), "")
+        for node in module.parents:
+            if isinstance(node, cst.FormattedString):
+                start, end = module.span(node)
+                inner = re.sub(r"[^\r\n]", " ", text[start + 3 : end - 3])
+                blank = f'"""{inner}"""' if end - start >= 6 else '""'.ljust(end - start)
+                text = text[:start] + blank + text[end:]
+        return ast.parse(text)
 
 
 def _with(before: str, edits: Sequence[Edit], found: Sequence[tuple[int, int, str]]) -> list[Edit]:

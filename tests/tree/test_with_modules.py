@@ -359,3 +359,41 @@ def test_a_change_that_cant_be_written_beside_is_said(tmp_path: Path) -> None:
     assert (port.status, port.modules) == ("partial", ())
     (said,) = [each for each in port.findings if each.severity == "error"]
     assert said.message.startswith("src/settings.py would change with this file (") and "DIR -o OUT" in said.fix
+
+
+LAZY = """\
+\"\"\"Trains.\"\"\"
+import click
+
+
+def train():
+    from app.models import load_model
+    from datasets import load_dataset
+    from trl import SFTConfig, SFTTrainer
+
+    model, tokenizer = load_model("Qwen/Qwen3-0.6B")
+    rows = load_dataset("some/rows", split="train")
+    trainer = SFTTrainer(model, args=SFTConfig("out", max_steps=4), train_dataset=rows, processing_class=tokenizer)
+    trainer.train()
+
+
+click.command()(train)()
+"""
+
+
+def test_an_import_in_a_function_of_a_package(tmp_path: Path) -> None:
+    (tmp_path / "LICENSE").write_text("free\n")
+    for name, text in {"app/cli/train.py": LAZY, "app/models.py": MODELS, "app/__init__.py": ""}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    port = port_script(tmp_path / "app/cli/train.py")
+    assert port.status == "ported" and [each.beside for each in port.modules] == ["models_tunix.py"]
+    told, used = port.after.index("sys.path.append("), port.after.index("    from models_tunix import load_model\n")
+    assert port.after.index("import click\n") < told < port.after.index("def train") < used
+
+
+def test_a_module_in_the_words_of_a_newer_python(tmp_path: Path) -> None:
+    models = MODELS + '\n\ndef show(row):\n    print(f"{row["text"]}", f"""{row["a"]}\n    of {row["b"]}""")\n'
+    port = ported(tmp_path, "from models import load_model", "load_model", models=models)
+    assert port.status == "ported" and "from models_tunix import load_model" in port.after
+    assert 'f"{row["text"]}"' in port.modules[0].after
