@@ -13,7 +13,7 @@ from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, shown
 from ..source.module import Module
 from . import causal_lm
-from .loop_parameters import hand_over, holder_of, parameters_for
+from .loop_parameters import GONE, hand_over, holder_of, parameters_for, respelled, self_of
 from .statements.common_statements import Writing
 
 
@@ -26,8 +26,9 @@ def loop_block(porting: Porting, writing: Writing) -> str:
     given = parameters_for(porting, parts)
     names, step = porting.names, porting.module.indent
     block = _counted(porting, causal_lm.trainer_block(porting, writing), given)
-    hand_over(porting, block, parts)
-    _answer_uses(porting, parts, given)
+    on_self = hand_over(porting, block, parts)
+    block = respelled(block, on_self)
+    _answer_uses(porting, parts, given, on_self)
     call = f"with {names.mesh}:\n{site.indent}{step}{names.trainer}.train({names.batches})"
     return f"{block}\n{site.indent}{call}"
 
@@ -36,8 +37,11 @@ def _remove_parts(porting: Porting) -> list[Site]:
     """The optimizer, the schedule, the DataLoader and accelerate's `prepare` go with the loop that used them."""
     loader, optimizer, schedule = loop_parts(porting)
     parts = [part for part in (loader, optimizer, schedule) if part is not None]
+    site = porting.trainer
+    assert site is not None
     for part in parts:
-        porting.remove_statement(part.node, part.rule, "Tunix's trainer has it")
+        if not self_of(part, site.scope):  # else what it was made of is kept
+            porting.remove_statement(part.node, part.rule, GONE)
     for call in porting.module.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "prepare" and _takes(porting, call):
             porting.remove_statement(call, optimizer.rule, "the mesh says where everything lies")
@@ -51,18 +55,21 @@ def _remove_parts(porting: Porting) -> list[Site]:
     return parts
 
 
-def _answer_uses(porting: Porting, parts: Sequence[Site], given: Mapping[str, Site]) -> None:
+def _answer_uses(
+    porting: Porting, parts: Sequence[Site], given: Mapping[str, Site], on_self: Mapping[str, str]
+) -> None:
     """What stays and asks for the DataLoader, the optimizer or the schedule, by their names and as parameters."""
     held = holder_of(porting)
     for part in parts:
-        found = porting.module.references(part.variable, part.scope) if part.variable is not None else []
+        owner = part.scope.parent if part.variable is not None and "." in part.variable else part.scope
+        found = porting.module.references(part.variable or "", owner) if part.variable and owner is not None else []
         uses: list[cst.CSTNode] = [*found]
         for name in [name for name, site in given.items() if site is part and held is not None]:
             assert held is not None
             uses += [use for use in porting.module.references(name, porting.module.scopes[held[0]])
                      if not isinstance(porting.module.parents[use], cst.Param)]  # fmt: skip
         if part is parts[0]:
-            _count_batches(porting, part, uses, given)
+            _count_batches(porting, part, uses, given, on_self)
         else:
             _say_uses(porting, part, uses)
 
@@ -104,7 +111,13 @@ def _counted(porting: Porting, code: str, given: Mapping[str, Site]) -> str:
     return re.sub(pattern, lambda _: number, code)
 
 
-def _count_batches(porting: Porting, loader: Site, uses: Sequence[cst.CSTNode], given: Mapping[str, Site]) -> None:
+def _count_batches(
+    porting: Porting,
+    loader: Site,
+    uses: Sequence[cst.CSTNode],
+    given: Mapping[str, Site],
+    on_self: Mapping[str, str],
+) -> None:
     """`len(train_loader)` in what stays becomes the number of batches that it is."""
     module = porting.module
     for name in uses:
@@ -115,7 +128,9 @@ def _count_batches(porting: Porting, loader: Site, uses: Sequence[cst.CSTNode], 
             continue
         if counted:
             reason = "as many batches as the DataLoader had"
-            porting.edit(start, end, _counted(porting, module.text[start:end], given), loader.rule, reason)
+            code = _counted(porting, module.text[start:end], given)
+            elsewhere = module.scope(name) is not loader.scope
+            porting.edit(start, end, respelled(code, on_self) if elsewhere else code, loader.rule, reason)
             continue
         if _only_draws(porting, call):
             porting.remove_statement(call, loader.rule, "the trainer draws its batches itself")

@@ -7,7 +7,7 @@ is given instead: `train(model, rows, total_steps)`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -16,9 +16,10 @@ from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument, Site
 from ..source.calls import argument_of, calls_of, function_around, parameter_of
 from ..source.module import Module
-from ..source.scopes import Scope, walk
+from ..source.scopes import Scope, first_parameter, walk
 
-REASON = "what the loop's parts were made of"
+REASON, GONE = "what the loop's parts were made of", "Tunix's trainer has it"
+NAMED = r"(?<![\w.]){}\b(?!\s*=[^=])"  # a name that code reads: no attribute, no keyword
 
 
 def holder_of(porting: Porting) -> tuple[cst.FunctionDef, cst.Call] | None:
@@ -44,16 +45,28 @@ def parameters_for(porting: Porting, parts: Sequence[Site]) -> dict[str, Site]:
     return found
 
 
-def hand_over(porting: Porting, block: str, parts: Sequence[Site]) -> None:
-    """Give the loop's function what new code reads of the parts, where it can't; say what it can't be given."""
+def hand_over(porting: Porting, block: str, parts: Sequence[Site]) -> dict[str, str]:
+    """Give the loop's function what new code reads of the parts, where it can't; say what it can't be given.
+
+    What another method of its class made the parts of is kept on `self`: the names of that method, and how they are
+    read then.
+    """
     assert porting.trainer is not None
     module, here = porting.module, porting.trainer.scope
     held, given = holder_of(porting), parameters_for(porting, parts)
     handed: dict[str, list[str]] = {name: [] for name in given}
+    on_self: dict[str, str] = {}
     for site in parts:
+        own, kept = self_of(site, here), []
         for argument in site.arguments:
             for name in _out_of_reach(module, argument, here):
-                if not _reads(block, name) or any(name in names for names in handed.values()):
+                known = {own, *on_self, *(each for names in handed.values() for each in names)}
+                if name in known or not _reads(block, name):
+                    continue
+                attribute = _attribute(module, site.scope, own, name) if own and name not in here.bindings else None
+                if attribute is not None:
+                    on_self[name] = attribute
+                    kept += [name] if not _is_set(module, attribute) else []
                     continue
                 parameter = next((each for each, part in given.items() if part is site), next(iter(given), None))
                 if held is None or parameter is None or not _can_be_given(module, *held, name, site.scope, given):
@@ -62,13 +75,85 @@ def hand_over(porting: Porting, block: str, parts: Sequence[Site]) -> None:
                     porting.find(site.rule, "error", message, fix, argument.line, argument.column)
                 elif not _is_given(module, *held, name):
                     handed[parameter].append(name)
+        if kept:
+            lines = [f"{own}.{name} = {name}" for name in kept]
+            porting.edit(*_whole_lines(porting, site, lines))
+        elif own:
+            porting.remove_statement(site.node, site.rule, GONE)
     if held is not None and given:
         _rewrite(porting, *held, handed)
+    return on_self
+
+
+def respelled(code: str, on_self: Mapping[str, str]) -> str:
+    """Code that reads the names of another method from `self`."""
+    for name, attribute in on_self.items():
+        code = re.sub(NAMED.format(re.escape(name)), attribute, code)
+    return code
+
+
+def self_of(site: Site, here: Scope) -> str:
+    """`self`, where a part is an attribute that another method of the loop's class makes; else ""."""
+    made, loop = site.scope.node, here.node
+    methods = isinstance(made, cst.FunctionDef) and isinstance(loop, cst.FunctionDef) and made is not loop
+    if not methods or site.scope.parent is not here.parent or here.parent is None:
+        return ""
+    assert isinstance(made, cst.FunctionDef) and isinstance(loop, cst.FunctionDef)
+    own = first_parameter(made)
+    is_attribute = own is not None and site.variable is not None and site.variable.startswith(f"{own}.")
+    same = isinstance(here.parent.node, cst.ClassDef) and own == first_parameter(loop)
+    return own if own is not None and same and is_attribute else ""
+
+
+def _attribute(module: Module, scope: Scope, own: str, name: str) -> str | None:
+    """The attribute of `self` that a method sets to a name of its own, and no other code sets: `self.rate` of
+    `self.rate = lr`; a new one of the same name where it sets none. None where that means something else."""
+    for node in walk(scope.node):
+        for target, value in _set(node):
+            held = isinstance(target, cst.Attribute) and module.code(target.value) == own
+            if held and isinstance(value, cst.Name) and value.value == name:
+                attribute = module.code(target)
+                return attribute if _is_set(module, attribute) == 1 else None
+    taken = scope.parent is not None and name in scope.parent.bindings
+    return None if taken or module.attributes_named(name) else f"{own}.{name}"
+
+
+def _is_set(module: Module, attribute: str) -> int:
+    """In how many places an attribute of `self` is set."""
+    own, _, name = attribute.partition(".")
+    found = [node for node in module.attributes_named(name) if module.code(node.value) == own]
+    parents = [(node, module.parents[node]) for node in found]
+    targets = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign)
+    plain = [node for node, parent in parents if isinstance(parent, targets) and parent.target is node]
+    in_tuples = [node for node, parent in parents if isinstance(parent, cst.Element) and _is_target(module, parent)]
+    return len(plain) + len(in_tuples)
+
+
+def _is_target(module: Module, element: cst.Element) -> bool:
+    return isinstance(module.parents[module.parents[element]], cst.AssignTarget)
+
+
+def _set(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Targets and values of an assignment, also of `self.lr, self.epochs = lr, epochs`."""
+    if not isinstance(node, cst.Assign):
+        return
+    for each in node.targets:
+        if isinstance(each.target, cst.Tuple) and isinstance(node.value, cst.Tuple):
+            pairs = zip(each.target.elements, node.value.elements, strict=False)
+            yield from ((target.value, value.value) for target, value in pairs)
+        else:
+            yield each.target, node.value
+
+
+def _whole_lines(porting: Porting, site: Site, lines: Sequence[str]) -> tuple[int, int, str, str, str]:
+    """The edit that puts lines in the place of a part's statement."""
+    code = f"\n{site.indent}".join(lines)
+    return site.statement_start, site.statement_end, code, site.rule, REASON
 
 
 def _reads(block: str, name: str) -> bool:
     """Whether new code reads a name."""
-    return re.search(rf"(?<![\w.]){re.escape(name)}\b(?!\s*=[^=])", block) is not None
+    return re.search(NAMED.format(re.escape(name)), block) is not None
 
 
 def _out_of_reach(module: Module, argument: Argument, here: Scope) -> Iterator[str]:

@@ -69,3 +69,62 @@ def test_a_name_that_the_function_has_for_something_else_is_said() -> None:
     found = port(SCRIPT.replace("    print(len(batches_of))", "    rows = len(batches_of)"))
     said = [finding.message for finding in found.findings if finding.severity == "error"]
     assert found.status == "partial" and any("rows can't be read where the loop stands" in each for each in said)
+
+
+CLASS = """\
+import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, default_data_collator, get_linear_schedule_with_warmup
+
+
+class Fitter:
+    def __init__(self, model, rows, rate=1e-4, size=2, epochs=3):
+        self.model = model
+        self.epochs, self.lr = epochs, rate
+        self.loader = DataLoader(rows, batch_size=size, collate_fn=default_data_collator)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=rate)
+        self.scheduler = get_linear_schedule_with_warmup(self.optimizer, 5, epochs * len(self.loader))
+
+    def train_epoch(self):
+        for batch in self.loader:
+            loss = self.model(**{k: v.cuda() for k, v in batch.items()}).loss
+            loss.backward()
+            self.optimizer.step()
+            self.scheduler.step()
+            self.optimizer.zero_grad()
+
+    def fit(self):
+        print(len(self.loader))
+        for epoch in range(self.epochs):
+            self.train_epoch()
+
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+rows = load_dataset("json", data_files="rows.jsonl", split="train")
+Fitter(model, rows).fit()
+model.save_pretrained("out")
+"""
+
+
+def test_what_another_method_made_the_parts_of_is_kept_on_self() -> None:
+    found = port(CLASS)
+    assert found.status == "ported", found.findings
+    made, _, fit = found.after.partition("def fit(self):")
+    assert "        self.rows = rows\n        self.size = size\n" in made and "self.loader" not in found.after
+    assert "print(math.ceil(len(self.rows) / self.size))" in fit and "batch_size=self.size," in fit
+    assert "optax.linear_schedule(0.0, self.lr, 5)" in fit and "self.epochs * math.ceil(len(self.rows)" in fit
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("    def fit(self):\n", "    def fit(self):\n        size = 3\n", "size"),
+        ("        print(len(self.loader))", "        self.rows = []", "rows"),
+        ("        print(len(self.loader))", "        self.lr /= 2", "rate"),
+    ],
+)
+def test_an_attribute_that_is_something_else_is_said(old: str, new: str, name: str) -> None:
+    found = port(CLASS.replace(old, new))
+    said = [finding.message for finding in found.findings if finding.severity == "error"]
+    assert found.status == "partial" and any(f"{name} can't be read where the loop stands" in each for each in said)

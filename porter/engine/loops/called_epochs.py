@@ -12,7 +12,7 @@ import libcst as cst
 from ...source.calls import argument_of, calls_of, function_around
 from ...source.module import Module
 from ...source.read_value import read_value
-from ...source.scopes import walk
+from ...source.scopes import first_parameter, walk
 from .blocks import is_backward, lines_of
 from .facts import Loop
 from .forward import NotStandard
@@ -38,7 +38,10 @@ class CalledEpoch:
             return node
         for name in _read_names(module, node):
             found = module.scope(name).lookup(name.value)
+            own = name.value == first_parameter(self.function)
             if found is None or found[0].node is not self.function:
+                continue
+            if own and module.code(self.call.func).startswith(f"{name.value}."):  # another method's `self`
                 continue
             given = argument_of(module, self.call, name.value) if self._is_given(module, name.value) else None
             if given is None or module.code(given) != name.value:
