@@ -107,3 +107,60 @@ def test_unsloths_own_logging_steps_of_its_day_win(tmp_path: Path) -> None:
     assert found.status == "ported" and "rt.log_every(200" in "".join(found.after.split())
     fates = {field.source: field.fate for field in found.recipe.fields}
     assert fates["SFTTrainer.logging_steps"] == "exact"
+
+
+PLAIN = """from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")
+trainer = Trainer(model, TrainingArguments("out"), train_dataset=load_dataset("x", split="train"))
+trainer.train()
+"""
+BAR = " 201/201 [00:00&lt;00:00, 9.1it/s, Materializing param=model.norm.weight]"
+
+
+def plain(folder: Path, printed: str = "", bar: str = "", *, colab: bool = True, source: str = PLAIN) -> dict[str, str]:
+    """The releases of a notebook without pins that has printed something, and has kept a progress bar as a widget."""
+    outputs = [{"name": "stderr", "output_type": "stream", "text": printed}]
+    kept = {"a1": {"model_name": "HTMLModel", "state": {"value": bar}}}
+    widgets = {"application/vnd.jupyter.widget-state+json": kept if colab else {"state": kept, "version_major": 2}}
+    cell = {"cell_type": "code", "metadata": {}, "execution_count": 1, "outputs": outputs, "source": source}
+    path = folder / "train.ipynb"
+    path.write_text(json.dumps({"cells": [cell], "metadata": {"widgets": widgets}, "nbformat": 4, "nbformat_minor": 5}))
+    return port_file(path).recipe.versions
+
+
+@pytest.mark.parametrize("colab", [True, False])
+def test_a_progress_bar_that_some_releases_alone_have_tells_them(tmp_path: Path, colab: bool) -> None:
+    """A notebook of transformers 5.0 to 5.2 was read as the newest, whose tokens and means are others."""
+    said = plain(tmp_path, bar=BAR, colab=colab)["transformers"]
+    assert said == "5.2.0 (what transformers printed: transformers>=5.0.0,<5.3.0)"
+    assert plain(tmp_path)["transformers"].endswith("(newest table)")
+
+
+@pytest.mark.parametrize(
+    ("printed", "transformers"),
+    [
+        ("Loading checkpoint shards:   0%|          | 0/2", "4.57.6 (what transformers printed: transformers<5.0.0)"),
+        ("Loading checkpoint shards: 100%\n`torch_dtype` is deprecated! Use `dtype` instead!", ">=4.56.0,<5.0.0)"),
+        ("Downloading shards:   0%", "4.49.0 (what transformers printed: transformers<4.50.0)"),
+        ("Loading weights:   0%|", "(newest table)"),
+        ("Loading weights: 100%\nLoading checkpoint shards: 100%", "(newest table)"),  # two runs have left their lines
+        ("Loading checkpoint shards of mine", "(newest table)"),
+    ],
+)
+def test_lines_that_some_releases_alone_print(tmp_path: Path, printed: str, transformers: str) -> None:
+    assert transformers in plain(tmp_path, printed)["transformers"]
+
+
+def test_trls_own_lines_tell_its_release(tmp_path: Path) -> None:
+    source = PLAIN.replace("Trainer, TrainingArguments\n", "TrainingArguments\nfrom trl import SFTTrainer\n")
+    source = source.replace("trainer = Trainer(model, ", "trainer = SFTTrainer(model, args=")
+    warning = "You didn't pass a `max_seq_length` argument to the SFTTrainer, this will default to 1024"
+    assert plain(tmp_path, warning, source=source)["trl"] == "0.12.2 (what TRL printed: trl<0.13.0)"
+
+
+def test_what_the_notebook_uses_is_stronger_than_a_line(tmp_path: Path) -> None:
+    source = PLAIN.replace('TrainingArguments("out")', 'TrainingArguments("out", evaluation_strategy="no")')
+    assert not plain(tmp_path, bar=BAR, source=source)["transformers"].startswith("5.")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ...releases.versions import pins_of
 from ...runtime.facts.field_tables import FieldTable, version_key
 from ...source.project.printed import Shown
 from .python_rule import check_class
@@ -124,17 +125,23 @@ def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:
 
 def read_shown(row: Mapping[str, Any], manifest: Path, line: int) -> Shown:
     """A row of `[[shown]]`. InputError where its pattern is none, or names no library."""
-    fix = "write by = \"Our library\" and pattern = 'Our library (?P<our_library>[\\d.]+)'"
-    known = {each.name for each in fields(Shown)}
-    if not known - {"file"} <= set(row) <= known:
+    fix = (
+        "write by = \"Our library\" and pattern = 'Our library (?P<our_library>[\\d.]+)', "
+        "or pattern = 'Loading ours' and releases = 'our_library>=1.0,<2.0'"
+    )
+    if not {"by", "pattern"} <= set(row) <= {"by", "pattern", "file", "releases"}:
         raise InputError(f"has a shown of {', '.join(row)}", manifest, line, fix=fix)
     try:
         pattern = re.compile(str(row["pattern"]))
     except re.error as error:
         raise InputError(f"has a pattern {row['pattern']!r}: {error}", manifest, line, fix=fix) from None
-    if not pattern.groupindex:
+    said = str(row.get("releases", ""))
+    library, pins = re.split(r"(?=[<>])", said, maxsplit=1)[0].strip(), tuple(pins_of(said))
+    if bool(pattern.groupindex) == bool(library and pins):
         raise InputError(f"has a pattern {row['pattern']!r}, which names no library", manifest, line, fix=fix)
-    return Shown(str(row["by"]), pattern, str(row.get("file", "")))
+    if not {sign for sign, _ in pins} <= {">=", "<"} or (said and "file" in row):
+        raise InputError(f"has releases = {said!r}", manifest, line, fix=fix)
+    return Shown(str(row["by"]), pattern, str(row.get("file", "")), library, pins)
 
 
 def release_by_use(

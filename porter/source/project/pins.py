@@ -16,7 +16,7 @@ from ...releases.versions import Pin
 from .bounds import can_meet
 from .folders import files_in, project_folders
 from .launchers import containers_of, images_of, launchers_of
-from .printed import Shown, left_by, printed_by, shown_by
+from .printed import Shown, left_by, printed_by, shown_by, told_by
 
 FILES = (
     "requirement*.txt",
@@ -187,6 +187,8 @@ def _in_outputs(notebook: str, library: str, shown: Sequence[Shown]) -> Iterator
         yield Asked(INSTALLED, [("==", installed)], shown=True)
     for where, release in shown_by(notebook, library, shown):
         yield Asked(where, [("==", release)], shown=True)
+    if told := told_by(notebook, library, shown):
+        yield Asked(*told, shown=True)
 
 
 def packages_of_project(script: Path) -> dict[str, str]:

@@ -1,16 +1,21 @@
 """Releases that a notebook's cells print (`print("TRL:", trl.__version__)`), read in the outputs it was saved with.
 
-So are those that a library prints of itself and of others: Unsloth's `Fast Llama patching. Transformers: 4.47.1.`
+So are those that a library prints of itself and of others: Unsloth's `Fast Llama patching. Transformers: 4.47.1.` What
+some releases alone print tells that it was one of these: the progress bar `Loading weights` is of transformers 5.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import lru_cache
+from typing import Any
+
+from ...releases.versions import Pin, key
 
 RELEASE = r"(\d+(?:\.\d+)+)[\w.+]*"
 TEXT = r"""(?P<quote>["'])(?P<before>(?:(?!(?P=quote))[^{}\\\n])*)"""
@@ -20,12 +25,15 @@ TEXT = r"""(?P<quote>["'])(?P<before>(?:(?!(?P=quote))[^{}\\\n])*)"""
 class Shown:
     """What a library (`by`) prints of releases: each group of `pattern` is named after the library whose release it is.
 
-    It stands in a notebook's outputs; with `file` in the files of that name which its runs leave.
+    It stands in a notebook's outputs; with `file` in the files of that name which its runs leave. A `pattern` without
+    groups is what those releases of `library` alone print that `pins` names.
     """
 
     by: str
     pattern: re.Pattern[str]
     file: str = ""
+    library: str = ""
+    pins: tuple[Pin, ...] = ()
 
     @property
     def where(self) -> str:
@@ -47,6 +55,20 @@ def shown_by(raw: str, library: str, shown: Sequence[Shown]) -> Iterator[tuple[s
                 yield each.where, release
 
 
+def told_by(raw: str, library: str, shown: Sequence[Shown]) -> tuple[str, list[Pin]] | None:
+    """Whose lines of a notebook's outputs only some releases of `library` print, and which: `what transformers
+    printed`, >=5.0 and <5.3. None where nothing tells, or where runs of several releases have left their lines.
+    """
+    rows = [each for each in shown if each.library == library and not each.file]
+    found = [each for each in rows if each.pattern.search(_outputs(raw))] if rows else []
+    pins = list(dict.fromkeys(pin for each in found for pin in each.pins))
+    least = max((pin for pin in pins if pin[0] == ">="), key=lambda pin: key(pin[1]), default=None)
+    most = min((pin for pin in pins if pin[0] == "<"), key=lambda pin: key(pin[1]), default=None)
+    if not pins or (least and most and key(least[1]) >= key(most[1])):
+        return None
+    return found[0].where, [pin for pin in (least, most) if pin is not None]
+
+
 def left_by(runs: Sequence[tuple[str, str]], library: str, shown: Sequence[Shown]) -> Iterator[tuple[str, str]]:
     """The files that runs have left, each where it lies and what it holds, that name a release of `library`."""
     for where, held in runs:
@@ -58,11 +80,28 @@ def left_by(runs: Sequence[tuple[str, str]], library: str, shown: Sequence[Shown
 
 @lru_cache(maxsize=4)
 def _outputs(raw: str) -> str:
-    """All that the cells of a notebook have printed; nothing of a text that is no notebook's."""
+    """All that the cells of a notebook have printed, its progress bars too; nothing of a text that is no notebook's."""
     try:
-        return "\n".join(text for cell in json.loads(raw)["cells"] for text in _texts(cell.get("outputs")))
+        notebook = json.loads(raw)
+        cells = (text for cell in notebook["cells"] for text in _texts(cell.get("outputs")))
+        return "\n".join([*cells, *_widgets(notebook)])
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""
+
+
+def _widgets(notebook: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a notebook's widgets, such as both ends of a progress bar: Colab keeps them one by one, Jupyter in
+    a `state`."""
+    held = _inner(_inner(_inner(notebook, "metadata"), "widgets"), "application/vnd.jupyter.widget-state+json")
+    for name in {**held, **_inner(held, "state")}:
+        value = _inner(_inner(held if name in held else _inner(held, "state"), name), "state").get("value")
+        if isinstance(value, str):
+            yield html.unescape(value)
+
+
+def _inner(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = held.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def printed_by(raw: str, library: str) -> str | None:
