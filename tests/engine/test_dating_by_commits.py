@@ -92,3 +92,10 @@ def test_a_repository_starts_nothing(tmp_path: Path) -> None:
     (tmp_path / ".gitattributes").write_text("* filter=trap\n")
     subprocess.run(["git", "config", "filter.trap.clean", f"{trap}; cat"], cwd=tmp_path, check=True)
     assert str(last_committed(script)) == "2024-10-01" and not (tmp_path / "started").exists()
+
+
+def test_a_range_ends_where_the_script_was_last_committed(tmp_path: Path) -> None:
+    """It was read as the newest of the range, which came out long after."""
+    script = committed(tmp_path, "2025-03-10", ALONE.format(""), requirements_txt="transformers>=4.40,<5\n")
+    said = port_file(script).recipe.versions["transformers"]
+    assert said.startswith("4.49.0 (requirements.txt: transformers>=4.40,<5, and what was out on 2025-03-10"), said

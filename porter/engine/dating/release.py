@@ -261,8 +261,13 @@ def date(porting: Training, library: str) -> Date | None:
             for other, own in places[place + 1 :]:
                 if (exact := exact_of(own)) in fitting:
                     return Date(str(exact), f"{other}: {spelled(library, own)}", pinned=True)
+        why = f"{where}: {spelled(library, pins)}"
+        day = last_committed(Path(porting.module.path)) if len(fitting) > 1 else None
+        out = [release for release in fitting if day and history().date(library, release) <= day]
+        if out and out[-1] != fitting[-1]:
+            fitting, why = out, f"{why}, and what was out on {day}, when the script was last committed"
         allowed = tuple(fitting) if len(fitting) > 1 and _ends_at_a_major(pins) else ()
-        return Date(fitting[-1], f"{where}: {spelled(library, pins)}", pinned=True, allowed=allowed)
+        return Date(fitting[-1], why, pinned=True, allowed=allowed)
     if not dated:
         return None
     row = min(dated, key=lambda row: version_key(row.gone or ""))

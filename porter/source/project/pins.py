@@ -14,6 +14,7 @@ from ...errors import InputError
 from ...files import is_file, plain_text
 from ...releases.versions import Pin
 from .bounds import can_meet
+from .copies import copy_of
 from .folders import files_in, project_folders
 from .launchers import containers_of, images_of, launchers_of
 from .printed import Shown, left_by, printed_by, shown_by, told_by
@@ -115,9 +116,9 @@ def asked_of_project(
     runs: Sequence[tuple[str, str]] = (),
     around: Around | None = None,
 ) -> Iterator[Asked]:
-    """What asks for a version of `library`: the script, what installs into the image that it runs in, then the files
-    beside it and above that declare it, then what its runs have left that names it (`runs`, of `files_of_runs`), then
-    commands that install it, the last of a file first.
+    """What asks for a version of `library`: a copy of it in the project that the script imports, the script, what
+    installs into the image that it runs in, then the files beside it and above that declare it, then what its runs have
+    left that names it (`runs`, of `files_of_runs`), then commands that install it, the last of a file first.
 
     `notebook` is the raw text of the one that `text` is from: its outputs say what its cells printed, what pip
     installed and what libraries print (`shown`). `floors` are the oldest releases that the script can run on: a command
@@ -128,6 +129,8 @@ def asked_of_project(
     own = _in_script(text, library)
     upgrades = not own and _upgrades(text, library)
     newest = f"the script's own command, which installs the newest {library}" if upgrades else ""
+    if copied := copy_of(project_folders(script.resolve()), text, library):
+        yield Asked(copied[0], [("==", copied[1])])
     if own:
         yield Asked(SCRIPT, own)
     yield from _in_outputs(notebook, library, shown) if notebook else ()
