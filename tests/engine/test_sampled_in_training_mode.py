@@ -6,10 +6,11 @@ import pytest
 
 from .porting import port, sft_script
 
-IMPORTS = "from peft import LoraConfig, get_peft_model"
+IMPORTS = "from peft import LoraConfig, get_peft_model\nfrom transformers import pipeline"
 ADAPTED = """\
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 model = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj"], lora_dropout={dropout}))"""
+PIPE = "pipe = pipeline('text-generation', model=model, tokenizer=tokenizer)"
 SAMPLE = "print(model.generate(**tokenizer('a', return_tensors='pt')))"
 
 
@@ -23,6 +24,11 @@ SAMPLE = "print(model.generate(**tokenizer('a', return_tensors='pt')))"
         ("0.1", f"trainer.evaluate()\n{SAMPLE}", "", False),
         ("0.1", f"model = model.merge_and_unload()\n{SAMPLE}", "", False),
         ("0.1", SAMPLE, ", eval_strategy='epoch'", False),
+        ("0.1", f"{PIPE}\nprint(pipe('a'))\n{SAMPLE}", "", True),
+        ("0.1", f"print({PIPE[7:].replace('=model', '=trainer.model')}('a'))", "", True),
+        ("0.1", f"{PIPE}\nmodel.eval()\nprint(pipe('a'))", "", False),
+        ("0.0", f"{PIPE}\nprint(pipe('a'))", "", False),
+        ("0.1", PIPE, "", False),
     ],
 )
 def test_dropout_while_sampling_is_said_once(dropout: str, after: str, config: str, says: bool) -> None:
@@ -38,3 +44,11 @@ def test_dropout_while_sampling_is_said_once(dropout: str, after: str, config: s
     assert sum("in training mode" in finding.message for finding in found.findings) == says, found.findings
     before = sft_script(imports=IMPORTS, between=f"{ADAPTED.format(dropout=dropout)}\n{SAMPLE}")
     assert not any("in training mode" in finding.message for finding in port(before).findings)
+
+
+def test_a_pipeline_that_was_made_before_generates_behind() -> None:
+    adapted = f"{ADAPTED.format(dropout='0.1')}\n{PIPE}"
+    for early, after, says in (("", "print(pipe('a'))", True), ("\nprint(pipe('a'))", "", False)):
+        text = sft_script(imports=IMPORTS, between=adapted + early, after=f"trainer.train()\n{after}")
+        said = [finding.message for finding in port(text).findings if "in training mode" in finding.message]
+        assert [message.startswith("pipeline: ") for message in said] == [True] * says
