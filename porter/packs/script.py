@@ -19,6 +19,7 @@ from ..engine.script.flow import (
     without_placement,
 )
 from ..engine.script.following.reaching import reaching
+from ..engine.script.following.uses_behind import uses_behind
 from ..engine.script.sites import assigned_name, indentation, shortened, shown, small_statement
 from ..engine.script.uses_of_training import Use, role_uses
 from ..engine.script.where_values_go import followed, held_by, unwraps
@@ -103,6 +104,7 @@ __all__ = [
     "tokenizer_load",
     "tokenizer_wrapper",
     "unwraps",
+    "uses_behind",
     "usual_texts",
     "version_key",
     "within",

@@ -5,8 +5,9 @@ Why: a script merges to save; Tunix's model has no such method.
 Example: `merged = trainer.model.merge_and_unload()`
 Use instead: `merged = rt.merge_and_unload(model)`, or `tpu-port export --merged` after training
 Safety: exact up to rounding. A base in 4 or 8 bits is merged as it was trained, and written in the dtype of the other
-weights, where PEFT rounds the sum to 4 or 8 bits again. What else is done with the merged model (generate) has no
-counterpart and fails by name.
+weights, where PEFT rounds the sum to 4 or 8 bits again. A type that the merged model is given (`.to(torch.float16)`,
+`.half()`) is the one that it is saved in; what moves or switches it goes; `generate` is `rt.generate`. What
+else is done with it (`state_dict()`) is an error.
 """
 
 ID = "TP216"

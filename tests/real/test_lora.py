@@ -305,6 +305,11 @@ def test_a_merged_model_is_pefts_merged_model(
     assert expected.keys() == found.keys()
     assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
 
+    merge_and_unload(model).to("cpu", dtype=jnp.float16).save_pretrained(tmp_path / "half")
+    half = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "half", dtype="auto").state_dict()
+    assert {tensor.dtype for tensor in half.values()} == {torch.float16}
+    assert all(torch.equal(half[key], found[key].half()) for key in found)
+
 
 def test_adapters_of_a_quantised_base_are_added_to_its_checkpoint(
     tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path

@@ -173,7 +173,8 @@ def _say_merged(porting: Training) -> None:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in MERGES:
             message = (
                 f"{call.func.attr.value}: prepare_model_for_kbit_training has made the base float32, in which the GPU "
-                "run's merged model is saved; the port's is in bfloat16, to which what was learned is rounded."
+                "run merges, and saves what isn't cast behind it; the port merges in bfloat16, to which what was "
+                "learned is rounded."
             )
             fix = "Load the base with dtype=jnp.float32, in twice the memory, for a float32 model."
             porting.find("TP302", "warning", message, fix, *porting.module.location(call))

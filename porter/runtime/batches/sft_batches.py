@@ -311,7 +311,7 @@ class SFTBatches:
         dataset, preparation, buffered = self._plan(
             dataset, packing=packing is not None, padding_free=self._flattens(packing), seed=self._seed
         )
-        if packing == releases.IN_A_BUFFER and buffered is None:  # rows that are tokens already, which nothing packs
+        if self._release.whole_text and buffered is None:  # rows that are tokens already, which nothing packs
             packing = None
         if packing is None and preparation.tokenised and "attention_mask" in tokenization.first_row(dataset):
             of_transformers = isinstance(preparation.label_mask, OF_TRANSFORMERS)

@@ -14,14 +14,12 @@ from .field_tables import at_version, find_table, version_key
 
 TODAY = "1.16.0"  # the release that this runtime follows when none is named
 OLDEST = (0, 7)
-IN_A_BUFFER = "constant_length"  # TRL's ConstantLengthDataset
 # `Release.of_no_token` → the name under which batches say which padding has no token to see.
 BLIND = {"row": "sees_row", "mean": "averages_row", "past": "averages_past"}
 LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
 COUNTS_ATTENDED = (2025, 7, 7)  # Unsloth's release from which padding that has labels doesn't count among the tokens
 RAISES_BY_STEP = (2025, 11, 4)  # Unsloth's first release that raises GRPO's batch by the completions of a whole step
 SETTLES_ACCELERATE = (2026, 4, 5)  # Unsloth's first release that keeps accelerate from dividing a second time
-ASKS_FOR_SEEDS = (4, 38, 0)  # transformers' first release whose Trainer asks accelerate for a seeded order
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class Release:
     def packing_strategy(self, asked: str) -> str:
         """How `packing=True` packs: in a buffer before 0.15, `wrapped` before 0.19; 0.19's `ffd` is today's `bfd`."""
         if self.whole_text:
-            return IN_A_BUFFER
+            return "constant_length"
         return "wrapped" if not self.since(0, 19) else "bfd" if asked == "ffd" else asked
 
     @property
@@ -257,8 +255,7 @@ class Release:
 
     @property
     def wraps_pairs(self) -> bool:
-        """Whether DPOTrainer moved labels in a circle: of an answer that filled its row, cut at the start, the first
-        token was predicted from the last one (0.14 to 0.28)."""
+        """Whether DPOTrainer predicted the first token of a full, cut answer from its last (0.14 to 0.28)."""
         return self.pairs_apart and self.since(0, 14)
 
     @property
@@ -419,22 +416,3 @@ def release(trl: str | None, transformers: str | None = None, unsloth: str | Non
         raise ValueError(f"trl={trl!r}: expected a release of TRL from {'.'.join(map(str, OLDEST))} on, like '0.12.2'")
     day = at_version(find_table("trl.SFTConfig").contemporary, trl)
     return Release(trl, transformers or day or "4.31", unsloth or "")
-
-
-def shuffling_of(transformers: str, accelerate: str, processes: int = 1) -> str:
-    """How these releases drew the random order of an epoch's rows in so many processes: a `shuffling` of
-    `batches.order`, `seeded` as today, `drawn`, `summed`, `zero` or `shared`.
-
-    As each accelerate's `prepare_data_loader` did when it was run on one and on two processes. accelerate 0.25 always
-    seeded; its sum of seeds lasted to 0.26, and until 0.29 nothing seeded several processes.
-    """
-    release = version_key(accelerate)
-    if version_key(transformers) >= ASKS_FOR_SEEDS:
-        if release < (0, 27, 0):
-            return "summed"
-        return "drawn" if processes > 1 and release < (0, 29, 0) else "seeded"
-    if (0, 25, 0) <= release < (0, 26, 0):
-        return "summed"
-    if processes == 1 or (0, 26, 0) <= release < (0, 30, 0):
-        return "drawn"
-    return "zero" if (0, 24, 0) <= release < (0, 25, 0) else "shared"

@@ -13,28 +13,68 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from ..generation.generation_config import generation_config, model_config
 from ..models import weights
 from .adapters import adapter_state, apply_adapter
 from .save_model import save_whole, tensors_of
 from .uploads import upload_folder
 
+TYPES = {
+    "float16": jnp.float16,
+    "half": jnp.float16,
+    "bfloat16": jnp.bfloat16,
+    "float32": jnp.float32,
+    "float": jnp.float32,
+    "float64": np.float64,
+    "double": np.float64,
+}  # by the names that torch and JAX have for them
+
 
 class MergedModel:
     """The whole model with its adapters merged in, to be saved: what PEFT's `merge_and_unload` is used for.
 
-    `unmerged`: the model with its adapters beside the weights, which samples the same tokens up to rounding.
+    `unmerged`: the model with its adapters beside the weights, which samples the same tokens up to rounding. `config`
+    and `generation_config` are those of `rt.model_config` and `rt.generation_config`.
     """
 
     def __init__(self, model: nnx.Module, *, unquantized: bool = False) -> None:
         self.unmerged = model
+        self.config, self.generation_config = model_config(model), generation_config(model)
         self._unquantized = unquantized
+        self._dtype: np.dtype[Any] | None = None
+
+    def to(self, *types: Any, **named: Any) -> MergedModel:
+        """The model itself, which is saved in the type that is given: JAX's, torch's or a name. A device is no matter.
+
+        Weights are rounded to the base's type as they are merged, to this one as they are saved.
+        """
+        for given in (*types, *named.values()):
+            name = str(getattr(given, "name", None) or getattr(given, "__name__", given)).removeprefix("torch.")
+            if name in TYPES:
+                self._dtype = np.dtype(TYPES[name])
+        return self
+
+    def half(self) -> MergedModel:
+        """The model itself, to be saved in float16."""
+        return self.to(jnp.float16)
+
+    def bfloat16(self) -> MergedModel:
+        """The model itself, to be saved in bfloat16."""
+        return self.to(jnp.bfloat16)
+
+    def float(self) -> MergedModel:
+        """The model itself, to be saved in float32."""
+        return self.to(jnp.float32)
 
     def save_pretrained(self, save_directory: str | Path, **unused: Any) -> None:
-        """Writes the merged weights under the names and in the dtype of the base, with its config.json.
+        """Writes the merged weights under the names of the base, in its dtype or that of `to`, with its config.json.
 
         `unused`: how transformers would write them (`safe_serialization`, `max_shard_size`). All processes call this.
         """
-        save_whole(self.unmerged, Path(save_directory), _merged(self.unmerged, self._unquantized))
+        tensors = _merged(self.unmerged, self._unquantized)
+        if (dtype := self._dtype) is not None:
+            tensors = ((name, value.astype(dtype)) for name, value in tensors)
+        save_whole(self.unmerged, Path(save_directory), tensors, dtype)
 
     def push_to_hub(self, repo_id: str, **settings: Any) -> str | None:
         """Uploads the merged weights from one host; all processes call this."""

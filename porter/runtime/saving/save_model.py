@@ -44,8 +44,13 @@ def save_model(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> No
         tokenizer.save_pretrained(folder)
 
 
-def save_whole(model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.ndarray]]) -> None:
-    """Writes `tensors`, (name, value) in the checkpoint's order, as the whole model's, with its configs beside them."""
+def save_whole(
+    model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.ndarray]], dtype: np.dtype[Any] | None = None
+) -> None:
+    """Writes `tensors`, (name, value) in the checkpoint's order, as the whole model's, with its configs beside them.
+
+    `dtype`: what config.json says; None for the weights' own.
+    """
     info, first = model.porter, jax.process_index() == 0
     hosts.together("saving the model")
     written: list[tuple[Path, list[str]]] = []
@@ -72,7 +77,7 @@ def save_whole(model: nnx.Module, folder: Path, tensors: Iterator[tuple[str, np.
     generation = checkpoint_settings(model) if own_settings(model) else saved_settings(model)
     if generation is not None:
         write_json(folder / "generation_config.json", generation)
-    write_json(folder / "config.json", _config(info.config, _parameters(model), info.vocabulary))
+    write_json(folder / "config.json", _config(info.config, dtype or _dtype(_parameters(model)), info.vocabulary))
 
 
 def tensors_of(model: nnx.Module, *, unquantized: bool = False) -> Iterator[tuple[str, np.ndarray]]:
@@ -127,9 +132,9 @@ def _dtype(parameters: dict[str, jax.Array]) -> np.dtype[Any]:
     return next(parameters[name].dtype for name in TABLES if name in parameters)
 
 
-def _config(config: dict[str, Any], parameters: dict[str, jax.Array], vocabulary: int | None) -> dict[str, Any]:
+def _config(config: dict[str, Any], saved: np.dtype[Any], vocabulary: int | None) -> dict[str, Any]:
     """The model's config.json with the dtype that its weights have now, and the rows of its embedding."""
-    dtype = _dtype(parameters).name
+    dtype = saved.name
     for part in (config, config.get("text_config", {})):
         if vocabulary is not None and "vocab_size" in part:
             part["vocab_size"] = vocabulary

@@ -17,12 +17,12 @@ from porter.packs.script import (
     calls_of,
     evaluate,
     function_around,
-    held_by,
     plain_version,
     role_uses,
     shortened,
     shown,
     unwraps,
+    uses_behind,
     version_key,
 )
 from porter.packs.training import is_another, is_in_reach
@@ -37,6 +37,7 @@ RELOADED = "models that the port loads again"  # of a trainer: their names, wher
 INPUTS = ("inputs", "input_ids", "attention_mask", "streamer", "generation_config")
 TASK = "text-generation"
 MAX_CALLS = 8  # functions that call each other
+GIVE_MERGED = ("to", "half", "bfloat16", "float", "cpu", "cuda", "eval", "train")  # methods that give a model itself
 MAKES = ("load_model", "apply_peft", "apply_lora", "apply_adapter")  # functions of the runtime
 LEAVE_OUT = "Leave it out, or generate in a script of its own from what this one saves."
 LOADERS = ("transformers.AutoModel", "peft.PeftModel", "peft.AutoPeftModel")
@@ -83,10 +84,9 @@ def models(porting: Porting) -> Iterator[Model]:
         merged = module.parents[node]
         call = module.parents.get(merged)
         if isinstance(merged, cst.Attribute) and merged.attr.value == "merge_and_unload" and isinstance(call, cst.Call):
-            for place in held_by(module, call):
-                for name in module.references(place.variable, place.scope):
-                    if module.span(name)[0] > module.span(call)[0]:
-                        yield Model(name, module.code(name), True)
+            for name in uses_behind(module, call, GIVE_MERGED):
+                if not isinstance(name, cst.Call):
+                    yield Model(name, module.code(name), True)
 
 
 def _may_be_another(porting: Porting, node: cst.BaseExpression, depth: int = 0) -> bool:

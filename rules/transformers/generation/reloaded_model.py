@@ -14,6 +14,7 @@ Other models that are loaded again stay torch's; where they generate, a warning 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -37,6 +38,7 @@ ADAPTER = ("peft.PeftModel.from_pretrained", "peft.PeftModelForCausalLM.from_pre
 MERGE = "merge_and_unload"
 READIES = ("unsloth.FastLanguageModel.for_inference", "unsloth.FastModel.for_inference")
 PLACES = frozenset({"eval", "train", "to", "cuda", "half", "float"})
+CASTS = re.compile(r"\.(half|float|bfloat16)\(|\.to\([^)]*(torch\.(b?float|half)|d_?type)")  # torch saves in that type
 OF_MERGED = frozenset({"save_pretrained", "push_to_hub"})
 OF_CONFIG = frozenset({"use_cache", "pretraining_tp"})  # what decides nothing about Tunix's tokens
 # Keywords of PeftModel.from_pretrained that say where and how torch's model lies, or what is so anyway.
@@ -59,6 +61,7 @@ class _Chain:
     is_formatted: bool = False  # by TRL's setup_chat_format, which a port has for Tunix's model alone
     is_saved: bool = False
     is_quantised: bool = False  # torch's ends the port then, whatever is done with it
+    is_cast: bool = False  # to another type, in which torch saves it
     is_sure: bool = True  # that the model is of a family that Tunix has
 
 
@@ -75,7 +78,7 @@ def port_reloaded(porting: Porting) -> None:
         name = module.qualified(call.func)
         if (name == ADAPTED or name in whole or name in LOADS) and _is_candidate(porting, call):
             chain = _Chain()
-            if not _load(porting, call, chain):
+            if not _load(porting, call, chain) or (chain.is_cast and chain.is_saved):
                 continue
             formatted = chain.is_formatted and chain.is_saved
             if chain.generates or chain.is_quantised or formatted or _has_name_of_trained(porting, chain):
@@ -188,6 +191,7 @@ def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:
     function = porting.rt("load_model" if is_base(porting, path) else "load_trained")
     new = f"{function}({arguments[0]}, {', '.join([porting.names.mesh, *arguments[1:]])})"
     whole, rest = _without_places(porting, call)
+    chain.is_cast |= CASTS.search(module.code(whole)[len(module.code(call)) :]) is not None
     chain.edits.append((module.span(call)[0], module.span(whole)[1], new))
     return rest and _held(porting, whole, chain, merged=False)
 
@@ -281,6 +285,7 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             return False
         if name in PLACES:
             around = module.parents[outer]
+            chain.is_cast |= CASTS.match(module.code(outer)[len(use.value) :]) is not None
             if isinstance(around, cst.Expr):
                 chain.removed.append(outer)
                 return True
@@ -381,6 +386,7 @@ def _adapter(porting: Porting, use: cst.Name, call: cst.Call, chain: _Chain) -> 
     if set(given) != {"model", "model_id"} or given["model"] is not use:
         return False
     whole, rest = _without_places(porting, call)
+    chain.is_cast |= CASTS.search(module.code(whole)[len(module.code(call)) :]) is not None
     words = [use.value, module.code(given["model_id"]), porting.names.mesh, *kept]
     chain.edits.append(
         (module.span(call)[0], module.span(whole)[1], f"{porting.rt('apply_adapter')}({', '.join(words)})")

@@ -1,0 +1,38 @@
+"""What releases did beside rows and steps: the type that TRL loads a model in, the order that accelerate draws."""
+
+from __future__ import annotations
+
+from .field_tables import version_key
+
+ASKS_FOR_SEEDS = (4, 38, 0)  # transformers' first release whose Trainer asks accelerate for a seeded order
+
+
+def fills_type(trl: str | None, *, left_alone: bool) -> str:
+    """The `dtype` that TRL `trl` (None: the newest) gives from_pretrained where `model_init_kwargs` have none.
+
+    Transformers from 4.56 on prefers `dtype` to the older `torch_dtype` of the same call.
+    `left_alone`: by a trainer that isn't TRL's common way to load, ORPOTrainer and CPOTrainer. "" where none is.
+    """
+    release = version_key(trl) if trl else None
+    if left_alone:
+        return "auto" if release is None or release >= (0, 26) else ""
+    return "float32" if release is None or release >= (0, 27) else ""
+
+
+def shuffling_of(transformers: str, accelerate: str, processes: int = 1) -> str:
+    """How these releases drew the random order of an epoch's rows in so many processes: a `shuffling` of
+    `batches.order`, `seeded` as today, `drawn`, `summed`, `zero` or `shared`.
+
+    As each accelerate's `prepare_data_loader` did when it was run on one and on two processes. accelerate 0.25 always
+    seeded; its sum of seeds lasted to 0.26, and until 0.29 nothing seeded several processes.
+    """
+    release = version_key(accelerate)
+    if version_key(transformers) >= ASKS_FOR_SEEDS:
+        if release < (0, 27, 0):
+            return "summed"
+        return "drawn" if processes > 1 and release < (0, 29, 0) else "seeded"
+    if (0, 25, 0) <= release < (0, 26, 0):
+        return "summed"
+    if processes == 1 or (0, 26, 0) <= release < (0, 30, 0):
+        return "drawn"
+    return "zero" if (0, 24, 0) <= release < (0, 25, 0) else "shared"
