@@ -66,7 +66,7 @@ _HOMES = {
     "models.attention_blocks": ("attend_in_blocks",),
     "models.rematerialize": ("remat",),
     "rows.stacking": ("stack_rows",),
-    "rows.response_masks": ("CompletionOnly", "IgnorePadding", "ResponsesOnly"),
+    "rows.response_masks": ("CompletionOnly", "IgnorePadding", "OwnLabels", "ResponsesOnly"),
     "training.start_anew": ("start_anew",),
     "training.train_result": ("train_result",),
     "rollouts.grpo_batches": ("GRPOBatches",),

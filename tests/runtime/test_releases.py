@@ -12,7 +12,7 @@ import pytest
 
 from porter.runtime.batches.sft_batches import SFTBatches
 from porter.runtime.facts.field_tables import version_key
-from porter.runtime.rows.response_masks import CompletionOnly, IgnorePadding
+from porter.runtime.rows.response_masks import CompletionOnly, IgnorePadding, OwnLabels
 from tests.fixtures import styles
 
 RELEASES: dict[str, Any] = json.loads((Path(styles.__file__).parent / "trl_releases.json").read_text())
@@ -72,6 +72,19 @@ def test_a_collator_of_its_own_masks_the_tokens_that_its_tokenizer_pads_with(pac
     held = [(token, label) for ids, labels in rows_of(made) for token, label in zip(ids[1:], labels[1:], strict=True)]
     assert any(token == own.pad_token_id for token, _ in held)
     assert all((label == -100) == (token == own.pad_token_id) for token, label in held)
+
+
+@pytest.mark.parametrize("trl", ["0.8.6", "0.16.1", "1.5.0"])
+def test_a_collator_that_makes_no_labels_leaves_the_rows_own(trl: str) -> None:
+    labels = [-100, 7, 8]
+    rows = [{"input_ids": [6, 7, 8], "attention_mask": [1, 1, 1], "labels": labels}]
+    made = batches(trl, rows, {"label_mask": OwnLabels()}, "pad")
+    assert rows_of(made) == [[[6, 7, 8], labels]]
+    del rows[0]["labels"]
+    with pytest.raises(ValueError, match="the rows have none: the Trainer ends there"):
+        batches(trl, rows, {"label_mask": OwnLabels()}, "pad")
+    with pytest.raises(ValueError, match=r"the rows have none|needs dataset_text_field"):
+        batches(trl, [{"text": "one two"}], {"label_mask": OwnLabels()}, "pad")
 
 
 def _tokenised(text: str, **more: list[int]) -> dict[str, Any]:

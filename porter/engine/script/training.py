@@ -112,6 +112,7 @@ class Training:
     resume_test: tuple[cst.BaseExpression, str] | None = None  # where the script asks for checkpoints; as the port does
     masked_behind: bool = False  # what is trained of its rows is said of the trainer when it is made
     padding_mask: cst.Call | None = None  # the collator that masks no more than padding
+    collator_made: tuple[cst.Call, str] | None = None  # one of a variable, and what takes its place; "" for nothing
 
     def of_role(self, role: str) -> list[Site]:
         """The sites of a role, in source order."""

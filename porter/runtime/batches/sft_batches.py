@@ -21,7 +21,7 @@ from ..facts.lengths import LENGTH_MULTIPLE, rounded
 from ..hosts.global_arrays import placed
 from ..rows import older_rows, rows, tokenization, unsloth_rows
 from ..rows.packing import Shuffles
-from ..rows.response_masks import CompletionOnly, IgnorePadding, LabelMask
+from ..rows.response_masks import CompletionOnly, IgnorePadding, LabelMask, OwnLabels
 from ..rows.rows import Rows
 from . import order
 from . import step_packing as packer
@@ -315,7 +315,8 @@ class SFTBatches:
             packing = None
         if packing is None and preparation.tokenised and "attention_mask" in tokenization.first_row(dataset):
             of_transformers = isinstance(preparation.label_mask, OF_TRANSFORMERS)
-            keeps = self._release.masks_padding_token or of_transformers  # TRL's own collator lets all be seen
+            came = isinstance(preparation.label_mask, OwnLabels) and not self._release.reads_labels  # beside the labels
+            keeps = self._release.masks_padding_token or of_transformers or came  # TRL's own collator lets all be seen
             preparation = replace(preparation, attends=keeps, sees_hidden=trains and bool(self._release.unsloth))
         if rows.is_stream(dataset):
             if max_steps <= 0:

@@ -16,13 +16,15 @@ from ..facts.releases import Release
 from . import packing as packer
 from . import tokenization
 from .older_texts import with_texts
-from .response_masks import IgnorePadding, LabelMask
+from .response_masks import IgnorePadding, LabelMask, OwnLabels
 from .rows import Buffered, is_stream
 from .tokenization import IGNORED, Preparation, columns, is_conversational
 
 _BUFFER = 1024  # rows of a packing buffer: num_of_sequences
 _CHARACTERS = 3.6  # of a token, by which the buffer was measured: chars_per_token
 _NO_LIMIT = int(1e20)  # transformers' LARGE_INTEGER: a tokenizer without a limit of its own
+
+MASKS_ITSELF = (IgnorePadding, OwnLabels)  # of the padding token, or of nothing
 
 
 def prepare(
@@ -92,7 +94,7 @@ def _plan(first: Mapping[str, Any], release: Release, *, formats: bool, **settin
     masked = base.label_mask is not None
     own = {field.name: getattr(base, field.name) for field in fields(Preparation)} | {
         "from_value": base.from_value or (release.chats_as_text and "conversations" in first),
-        "has_labels": base.has_labels and release.reads_labels,
+        "has_labels": base.has_labels and (release.reads_labels or isinstance(base.label_mask, OwnLabels)),
         "drops_untrained": release.drops_untrained,
         "text_field": "text" if chat or joined else base.text_field,
     }
@@ -100,7 +102,7 @@ def _plan(first: Mapping[str, Any], release: Release, *, formats: bool, **settin
         **own,
         release=release,
         special_tokens=not (chat and release.one_start_for_chats),
-        masks_padding=(release.masks_padding_token or masked) and not isinstance(base.label_mask, IgnorePadding),
+        masks_padding=(release.masks_padding_token or masked) and not isinstance(base.label_mask, MASKS_ITSELF),
         keep_masks=(release.packs_masks or not settings["packing"]) and not masked,
     )
 
@@ -129,13 +131,15 @@ def _plan_texts(
             f"TRL {release.trl} feeds rows of tokens as they are under packing=True, and these have no 'labels' to "
             f"train; the columns are {columns(first)}"
         )
+    if isinstance(label_mask, OwnLabels):
+        label_mask.check(first if tokenised else {}, packing=packing)
     if packing and label_mask is not None and not isinstance(label_mask, IgnorePadding):
         raise ValueError("a mask of responses doesn't go with packing=True: TRL refuses it too")
     return OlderPreparation(
         tokenizer=tokenizer,
         text_field=text_field,
         tokenised=tokenised,
-        has_labels=as_given and label_mask is None,  # a collator of the script's makes them anew
+        has_labels=isinstance(label_mask, OwnLabels) or (as_given and label_mask is None),  # others make them anew
         drops_untrained=False,
         label_mask=label_mask,
         release=release,
@@ -144,7 +148,7 @@ def _plan_texts(
         cuts=not packing,
         end=(tokenizer.eos_token_id or 0) if packing and append_concat_token and not as_given else None,
         as_given=as_given,
-        masks_padding=not packing and not isinstance(label_mask, IgnorePadding),  # packed rows brought their labels
+        masks_padding=not packing and not isinstance(label_mask, MASKS_ITSELF),  # packed rows brought their labels
     )
 
 

@@ -136,6 +136,26 @@ class IgnorePadding(_MaskingCollator):
         return [IGNORED if label == padding else label for label in labels]
 
 
+class OwnLabels:
+    """The rows' own `labels` are trained, as collators of transformers that make none pad or stack them.
+
+    Those are DataCollatorForSeq2Seq, DataCollatorWithPadding and default_data_collator; TRL's own, before 0.19, put the
+    tokens in their place. Rows without labels are a ValueError: the model that the Trainer gives them makes no loss.
+    """
+
+    def __call__(self, labels: list[int]) -> list[int]:
+        return labels
+
+    @staticmethod
+    def check(first: Mapping[str, Any], *, packing: bool) -> None:
+        """ValueError for rows whose labels such a collator wouldn't see."""
+        if "labels" not in first or "input_ids" not in first or packing:
+            raise ValueError(
+                "the script's collator makes no labels, and the rows have none: the Trainer ends there, as the model "
+                f"returns no loss; the columns are {', '.join(first)}"
+            )
+
+
 class ResponsesOnly:
     """Trains what follows each `response_part`, up to the next `instruction_part` or the end of the row.
 

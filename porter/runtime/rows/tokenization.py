@@ -21,7 +21,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import chat_templates
 from .chat_templates import Turns
-from .response_masks import LabelMask
+from .response_masks import LabelMask, OwnLabels
 
 IGNORED = -100
 FORMATS = (
@@ -249,6 +249,8 @@ def plan(
     """
     if "image" in first or "images" in first:
         raise ValueError("the dataset holds images; tpu-port trains language models on text only")
+    if isinstance(label_mask, OwnLabels):
+        label_mask.check(first, packing=packing)
     completion_only = completion_only_loss
     if completion_only is None:
         completion_only = "prompt" in first and "completion" in first
