@@ -399,7 +399,24 @@ def test_what_the_trainer_repeats_of_its_call() -> None:
     check_becomes(f"{PLAIN}print(trainer.args.output_dir, len(trainer.train_dataset))\n", "print('out', len(rows))\n")
     text = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', **settings())")
     check_becomes(f"{text}print(trainer.args.output_dir)\n", "print(training_args.output_dir)\n")
-    assert port(f"{PLAIN}print(trainer.train_dataset[0])\n").status == "partial"
+    check_becomes(f"{PLAIN}print(trainer.train_dataset[0])\n", "print(batches.train_dataset[0])\n")
+    check_becomes(f"{PLAIN}print(trainer.train_dataset)\n", "print(batches.train_dataset)\n")
+    assert port(f"{PLAIN}print(trainer.train_dataset.column_names)\n").status == "partial"
+
+
+def test_rows_and_batches_that_the_trainer_counts() -> None:
+    part = PLAIN.replace("train_dataset=rows", "train_dataset=rows['train']")
+    packed = part.replace("SFTConfig('out')", "SFTConfig('out', packing=True)")
+    check_becomes(f"{part}print(len(trainer.train_dataset))\n", "print(len(rows['train']))\n")
+    check_becomes(f"{packed}print(len(trainer.train_dataset))\n", "print(batches.rows)\n")
+    made = PLAIN.replace("train_dataset=rows", "train_dataset=rows.shuffle()")
+    check_becomes(f"{made}print(len(trainer.train_dataset))\n", "print(batches.rows)\n")
+    check_becomes(f"{PLAIN}print(len(trainer.get_train_dataloader()) // 2)\n", "print(batches.gpu_batches // 2)\n")
+    assert port(f"{PLAIN}print(next(iter(trainer.get_train_dataloader())))\n").status == "partial"
+    evaluated = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', eval_strategy='epoch')")
+    evaluated = evaluated.replace("train_dataset=rows", "train_dataset=rows, eval_dataset=rows.select([0])")
+    check_becomes(f"{evaluated}print(len(trainer.get_eval_dataloader()))\n", "print(eval_batches.gpu_batches)\n")
+    check_becomes(f"{evaluated}print(len(trainer.eval_dataset))\n", "print(eval_batches.rows)\n")
 
 
 def test_a_resized_embedding_is_resized_when_the_port_runs() -> None:

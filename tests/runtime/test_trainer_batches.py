@@ -254,6 +254,12 @@ def test_a_collator_of_rows_of_one_length_is_given_no_others(mesh: Any) -> None:
         list(TrainerBatches(Rows(10), stack, mesh, max_steps=2, batch_size=2, seed=42))
 
 
+@pytest.mark.parametrize(("drop_last", "batches"), [(False, 3), (True, 2)])
+def test_the_batches_of_a_gpu_process_are_counted(mesh: Any, drop_last: bool, batches: int) -> None:
+    training = TrainerBatches(Rows(10), collate, mesh, epochs=1, batch_size=4, processes=2, drop_last=drop_last)
+    assert training.gpu_batches == batches
+
+
 def test_sets_by_their_names_are_batches_of_each(mesh: Any) -> None:
     training = TrainerBatches(Rows(10), collate, mesh, epochs=1, batch_size=2)
     sets = training.evaluation({"few": Rows(3), "more": Rows(7)}, batch_size=2)

@@ -33,6 +33,9 @@ QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters"
 
 QUOTES = "\"'"
 
+# Trainers whose batches know how many rows they are made of.
+COUNTED = ("sft", "causal-lm", "dpo", "orpo", "cpo", "kto")
+
 
 def member_rules(porting: Training) -> dict[str, SiteRule | Rewrite]:
     """The packs' rules by what they match; a match has one rule."""
@@ -194,13 +197,51 @@ def _replace_held(porting: Porting, use: Use) -> bool:
             start, end, f"{porting.names.batches}.train_dataset", site.rule, "the batches hold the trained rows"
         )
         return True
-    argument = module.parents[node]
-    call = module.parents[argument]
-    counted = isinstance(argument, cst.Arg) and isinstance(call, cst.Call) and module.code(call.func) == "len"
-    if dataset is None or not counted or not dataset.reference or not is_in_reach(porting, use.name):
+    if dataset is None or not is_in_reach(porting, use.name):
         return False
-    porting.edit(start, end, dataset.text, site.rule, "the trainer only repeats its arguments")
+    kind, held = table_of(porting, site).kind, use.chain.split(".", 1)[1:]
+    repeats = dataset.reference or _is_part(dataset.node)
+    if kind == "sft" and not held and parts[0] == "train_dataset" and _prints_tokens(porting, node):
+        new = f"{porting.names.batches}.train_dataset"
+        porting.edit(start, end, new, site.rule, "the batches hold the trained rows")
+        return True
+    call = _counted(porting, node)
+    packed = kind == "sft" and porting.known("data.packing", False) not in (False, None)
+    batches = porting.names.batches if parts[0] == "train_dataset" else porting.names.eval_batches
+    if call is not None and kind in COUNTED and batches and (packed or not repeats):
+        porting.edit(*module.span(call), f"{batches}.rows", site.rule, "the batches count their rows")
+        return True
+    if not repeats or (kind != "causal-lm" and (packed or call is None)):
+        return False
+    while held and isinstance(node, cst.Attribute):  # of the rows themselves
+        node, held = node.value, held[0].split(".", 1)[1:]
+    porting.edit(*module.span(node), dataset.text, site.rule, "the trainer only repeats its arguments")
     return True
+
+
+def _is_part(node: cst.CSTNode | None) -> bool:
+    """Whether it is a part of a name by a text, `rows["test"]`."""
+    if not isinstance(node, cst.Subscript) or not isinstance(node.value, cst.Name) or len(node.slice) != 1:
+        return False
+    index = node.slice[0].slice
+    return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+
+
+def _counted(porting: Porting, node: cst.CSTNode) -> cst.Call | None:
+    """The `len(...)` around a node."""
+    argument = porting.module.parents[node]
+    call = porting.module.parents[argument]
+    counts = isinstance(argument, cst.Arg) and isinstance(call, cst.Call) and porting.module.code(call.func) == "len"
+    return call if counts and isinstance(call, cst.Call) else None
+
+
+def _prints_tokens(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether the rows, or one of them, `trainer.train_dataset[0]`, are printed whole."""
+    row = porting.module.parents[node]
+    shown = row if isinstance(row, cst.Subscript) and row.value is node else node
+    argument = porting.module.parents[shown]
+    call = porting.module.parents[argument]
+    return isinstance(argument, cst.Arg) and isinstance(call, cst.Call) and porting.module.code(call.func) == "print"
 
 
 def _reads_tokens(porting: Porting, node: cst.CSTNode) -> bool:

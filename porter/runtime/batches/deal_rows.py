@@ -32,9 +32,13 @@ class Deal:
         """The rows of every micro-step of an epoch, in rank order."""
         return order.micro_batches(rows, batch_size or self.batch_size, self.processes, self._drop_last)
 
+    def count(self, epoch_rows: int) -> int:
+        """Micro-steps of an epoch: the batches that each process takes of it."""
+        return len(self.batches(np.arange(epoch_rows)))
+
     def steps(self, epoch_rows: int, *, full: bool = False) -> int:
         """Optimizer steps of an epoch; a short last group is a step too, unless only `full` ones count."""
-        steps, rest = divmod(len(self.batches(np.arange(epoch_rows))), self.accumulation)
+        steps, rest = divmod(self.count(epoch_rows), self.accumulation)
         return steps + (rest > 0 and not full)
 
     def check(self, rows: int, steps: int) -> None:

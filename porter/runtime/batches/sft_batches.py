@@ -180,6 +180,7 @@ class SFTBatches:
 
         self._rows = self._prepare(dataset, self._packing, max_steps, trains=True)
         self.rows = len(self._rows)
+        self.gpu_batches = self._deal.count(self.rows)  # an epoch's, of each process: len(get_train_dataloader())
         self._tokens_of_all = average_tokens_across_devices or processes == 1
         if mean_over not in ("step", "micro_batch"):
             raise ValueError(f"mean_over={mean_over!r}: it is 'step' or 'micro_batch'")

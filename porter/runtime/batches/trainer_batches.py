@@ -137,6 +137,7 @@ class TrainerBatches:
         epoch_rows = self.rows if self._passes is None else len(self._passes[0])
         self.steps_per_epoch = self._deal.steps(epoch_rows, full=self._passes is not None)
         self._deal.check(self.rows, self.steps_per_epoch)
+        self.gpu_batches = self._deal.count(epoch_rows)  # an epoch's, of each process: len(get_train_dataloader())
         if not self._rounds_up:
             self.uneven_epochs = self.steps_per_epoch != self._deal.steps(epoch_rows, full=True)
             self.steps_per_epoch = max(self._deal.steps(epoch_rows, full=True), 1)

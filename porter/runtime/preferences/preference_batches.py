@@ -122,6 +122,7 @@ class PreferenceBatches:
         self.rows = len(self._rows)
         self.steps_per_epoch = self._deal.steps(self.rows)
         self._deal.check(self.rows, self.steps_per_epoch)
+        self.gpu_batches = self._deal.count(self.rows)  # an epoch's, of each process: len(get_train_dataloader())
         if not self._release.rounds_steps_up:
             self.uneven_epochs = self.steps_per_epoch != self._deal.steps(self.rows, full=True)
             self.steps_per_epoch = max(self._deal.steps(self.rows, full=True), 1)

@@ -51,6 +51,9 @@ class PreparedRows(Sequence[dict[str, list[int]]]):
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __repr__(self) -> str:
+        return f"PreparedRows({{features: ['input_ids', 'labels'], num_rows: {len(self)}}})"
+
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
