@@ -37,6 +37,17 @@ def test_they_are_cut_as_the_release_cuts_them(kept: str, expected: list[list[in
     assert [row.tokens.tolist() for row in documents(BATCH, (4, kept))] == expected
 
 
+def test_an_end_token_that_trl_hides_within_a_document_is_a_token_of_it() -> None:
+    seen = np.array([[0, 1, 0, 1, 0]])
+    batch = {
+        f"{side}_{name}": np.array([[9, 5, 2, 6, 9]])
+        for side in ("chosen", "rejected")
+        for name in ("input_ids", "labels")
+    }
+    batch |= {f"{side}_attention_mask": seen for side in ("chosen", "rejected")}
+    assert [row.tokens.tolist() for row in documents(batch)] == [[5, 2, 6]] * 2
+
+
 def test_completions_of_the_older_kto_hold_their_prompts() -> None:
     batch = {
         "prompt_input_ids": np.array([[5, 6]]),

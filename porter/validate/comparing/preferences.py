@@ -101,5 +101,8 @@ def _labels(batch: Mapping[str, np.ndarray], prefix: str) -> np.ndarray:
 
 
 def _rows(batch: Mapping[str, np.ndarray], prefix: str, labels: np.ndarray) -> list[Row]:
-    arrays = zip(batch[f"{prefix}input_ids"], labels, batch[f"{prefix}attention_mask"].astype(bool), strict=True)
+    seen = batch[f"{prefix}attention_mask"].astype(bool)
+    # TRL before 0.7.5 hides end tokens within a document, which are trained and fed all the same.
+    held = np.logical_or.accumulate(seen, axis=1) & np.logical_or.accumulate(seen[:, ::-1], axis=1)[:, ::-1]
+    arrays = zip(batch[f"{prefix}input_ids"], labels, held, strict=True)
     return [Row.of(ids[keep], wanted[keep]) for ids, wanted, keep in arrays]
