@@ -290,7 +290,7 @@ def test_sigterm_ends_a_run_with_its_checkpoint(tiny: Any, tiny_mesh: Any, tmp_p
         trainer.with_training_hooks(hooks)
         with mesh:
             trainer.train(batches)
-        return [line["loss"] for line in hooks.history]
+        return [line["loss"] for line in hooks.history if "loss" in line]
 
     whole = train(None)
     before = signal.getsignal(signal.SIGTERM)

@@ -105,7 +105,11 @@ def test_every_step_is_there_unrounded_whatever_is_printed(tmp_path: Path) -> No
     assert all(line["steps_per_second"] > 0 for line in lines)
     assert (found["global_step"], found["max_steps"], found["epoch"], found["num_train_epochs"]) == (6, 6, 2.0, 2)
     assert found["log_history"][-1]["train_loss"] == pytest.approx(np.mean([1 / step for step in range(1, 7)]))
-    assert [line["step"] for line in hooks.history] == [4], "what is printed stays what was asked for"
+    line, summary = hooks.history
+    assert line["step"] == 4, "what is printed stays what was asked for"
+    assert summary["train_loss"] == pytest.approx(found["log_history"][-1]["train_loss"])
+    assert (summary["epoch"], summary["step"]) == (2.0, 6)
+    assert summary["train_steps_per_second"] == pytest.approx(6 / summary["train_runtime"], rel=0.1)
 
 
 @pytest.mark.parametrize(("transformers", "ahead"), [("4.50.3", 1), ("4.51.0", 0), (None, 0)])
@@ -116,13 +120,14 @@ def test_the_lines_of_older_transformers_have_the_next_steps_rate(
 
     class Tells(TrainerCallback):
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-            told.append(logs["learning_rate"])
+            if "loss" in logs:
+                told.append(logs["learning_rate"])
 
     schedule = optax.linear_schedule(1e-3, 0.0, 6)
     hooks = log_every(2, schedule=schedule, callbacks=[Tells()], transformers=transformers)
     Trainer(tmp_path).train(hooks, 6)
     assert told == [float(schedule(step - 1 + ahead)) for step in (2, 4, 6)]
-    assert [line["learning_rate"] for line in hooks.state.log_history] == told
+    assert [line["learning_rate"] for line in hooks.state.log_history[:-1]] == told
     own = [line["learning_rate"] for line in record(tmp_path)["log_history"] if "loss" in line]
     assert own == [float(schedule(step)) for step in range(6)], "the record has each step's own"
 
@@ -131,7 +136,20 @@ def test_the_lines_of_older_transformers_have_the_next_steps_rate(
 def test_a_share_and_less_than_nothing_are_read_as_transformers_does(asked: float, said: list[int]) -> None:
     hooks = log_every(asked, steps_per_epoch=3)
     Trainer(None).train(hooks, 6)
-    assert [line["step"] for line in hooks.history] == said
+    assert [line["step"] for line in hooks.history if "loss" in line] == said
+
+
+def test_an_evaluation_has_its_time(tmp_path: Path) -> None:
+    hooks, trainer = log_every(2), Trainer(tmp_path)
+    hooks.on_train_start(trainer)
+    for _ in range(2):
+        for _ in range(3):
+            hooks.on_eval_step_start(trainer)
+        time.sleep(0.02)
+        hooks.on_eval_step_end(trainer, 0.5)
+    for line in record(tmp_path)["log_history"]:
+        assert 0.02 <= line["eval_runtime"] < 1
+        assert line["eval_steps_per_second"] == pytest.approx(3 / line["eval_runtime"], rel=0.1)
 
 
 def test_a_clock_that_jumps_is_in_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +167,7 @@ def test_the_evaluation_before_the_first_step_has_a_line_where_it_was_asked_for(
     trainer = Trainer(tmp_path)
     hooks.on_eval_step_end(trainer, 0.5)
     trainer.train(hooks, 2)
-    assert ["eval_loss" in line for line in hooks.history] == ([True] if asked else []) + [False]
+    assert ["eval_loss" in line for line in hooks.history] == ([True] if asked else []) + [False, False]
     assert ["eval_loss" in line for line in record(tmp_path)["log_history"]].count(True) == int(asked)
 
     resumed = log_every(2, eval_on_start=asked)  # at a step that was evaluated before
@@ -220,7 +238,7 @@ def test_a_folder_that_cant_be_written_ends_no_training(tmp_path: Path, capsys: 
     (tmp_path / "file").write_text("")
     hooks = log_every(1)
     Trainer(tmp_path / "file").train(hooks, 4)
-    assert len(hooks.history) == 4
+    assert len(hooks.history) == 5
     assert capsys.readouterr().out.count("can't be written") == 1
 
 

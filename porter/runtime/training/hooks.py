@@ -46,7 +46,10 @@ def log_every(
 
     `loss` is the mean over the steps since the last line, `learning_rate` the rate of the step itself (of the next one
     in transformers before 4.51), `grad_norm` its gradient norm before clipping where Tunix knows it, `epoch` counts in
-    optimizer steps. Rewards and the like of a `PreferenceTrainer` are means over the same steps.
+    optimizer steps. Rewards and the like of a `PreferenceTrainer` are means over the same steps. Evaluations have their
+    `eval_runtime` and `eval_steps_per_second`, of this mesh's batches; behind the last step comes the Trainer's line of
+    the run, `train_runtime`, `train_steps_per_second`, `train_loss`, without samples by the second: rows are counted by
+    the batches, see `rt.train_result`.
 
     Args:
         steps: `logging_steps`; below 1 a share of the whole run, rounded up, below 0 the last step alone; None for
@@ -108,6 +111,8 @@ class LogLines(TrainingHooks):
         self.recording = Recording(output_dir, schedule, steps_per_epoch, steps)
         self._sum = 0.0
         self._last_logged = 0
+        self._total, self._first, self._ends = 0.0, 0, -1
+        self._evaluating: list[float] = []  # when each batch of an evaluation began
         self._begun = -1
         self._stopping = Stopping()
         self._evaluations: list[dict[str, float]] = []
@@ -133,6 +138,7 @@ class LogLines(TrainingHooks):
         begin_runs(train_ctx)
         self.started, self._trains = time.perf_counter(), True
         self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1
+        self._total, self._first, self._ends = 0.0, train_ctx.train_steps, -1
         if self._steps is not None and self._steps < 1:
             self._steps = interval(self._steps, train_ctx.config.max_steps)
         self._stopping.begin(train_ctx)
@@ -151,12 +157,15 @@ class LogLines(TrainingHooks):
         if not math.isfinite(loss):  # the Trainer's logging_nan_inf_filter
             loss = self._sum / (train_step - self._last_logged)
         self._sum += loss
+        self._total += loss
         if self._steps is not None and (train_step % self._steps == 0 or (train_step == 1 and self._first_step)):
             self._say(self._line(train_ctx, train_step), train_ctx)
             self._sum, self._last_logged = 0.0, train_step
         self._events.step(train_ctx, train_step)
         while self._evaluations and self._evaluations[0]["step"] <= train_step:
             self._say(self._evaluations.pop(0), train_ctx)
+        if train_step == self._ends:
+            self._say(self._summary(train_ctx, train_step), train_ctx)
         self._events.finish(train_ctx, train_step)
 
     def on_eval_step_end(self, train_ctx: Any, eval_loss: float) -> None:
@@ -165,6 +174,13 @@ class LogLines(TrainingHooks):
         of_set = getattr(train_ctx, "evaluating", "eval")  # MetricsTrainer's, as the metrics that it computes
         found = {f"{of_set}_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
         found |= getattr(train_ctx, "evaluated", {})
+        if began := self._evaluating:
+            seconds = time.perf_counter() - began[0]
+            found |= {
+                f"{of_set}_runtime": round(seconds, 4),
+                f"{of_set}_steps_per_second": round(len(began) / seconds, 3),
+            }
+            self._evaluating = []
         line = self._with_epoch({f"{of_set}_loss": float(mean), **found}, train_ctx.train_steps)
         if not self._trains:
             self._first_metrics |= line
@@ -176,7 +192,7 @@ class LogLines(TrainingHooks):
 
     def on_train_end(self, train_ctx: Any) -> None:
         """The last step is still to come."""
-        self._trains = False
+        self._trains, self._ends = False, int(train_ctx.train_steps)
         self._stopping.ended(train_ctx)
         self._events.ended(train_ctx)
         self.recording.ended(train_ctx, self.state)
@@ -198,7 +214,8 @@ class LogLines(TrainingHooks):
         self._events.micro_batch(train_ctx)
 
     def on_eval_step_start(self, train_ctx: Any) -> None:
-        """Nothing: called for every batch."""
+        """Called for every batch."""
+        self._evaluating.append(time.perf_counter())
 
     def _line(self, train_ctx: Any, step: int) -> dict[str, float]:
         line = {"loss": self._sum / (step - self._last_logged)}
@@ -208,6 +225,13 @@ class LogLines(TrainingHooks):
         if self._schedule is not None:
             line["learning_rate"] = float(self._schedule(step if self.rate_of_next else step - 1))
         return self._with_epoch(line | found, step)
+
+    def _summary(self, train_ctx: Any, step: int) -> dict[str, float]:
+        """The Trainer's last line; `train_loss` is the mean over the steps of this run."""
+        seconds = time.perf_counter() - (self.started or 0.0)
+        speed = round((train_ctx.config.max_steps or step) / seconds, 3)
+        line = {"train_runtime": round(seconds, 4), "train_steps_per_second": speed}
+        return self._with_epoch({**line, "train_loss": self._total / max(step - self._first, 1)}, step)
 
     def _found(self, train_ctx: Any, after: int, until: int) -> dict[str, float]:
         """What is logged beside loss and rate: the last step's gradient norm, means over the steps after `after`."""
