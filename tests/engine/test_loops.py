@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from porter.engine.loops.facts import Loop
+from porter.engine.loops.statements.facts import Loop
 from porter.engine.loops.training_loops import read_loop, training_loops
 from porter.source.module import Module
 from porter.source.parsing import parse_module
@@ -417,6 +417,23 @@ def test_what_else_a_loop_did_is_said(old: str, new: str, severity: str, said: s
     told = [finding for finding in found.findings if said.partition(" (line")[0] in finding.message]
     assert [finding.severity for finding in told] == [severity], found.findings
     assert found.status == ("ported" if severity == "warning" else "partial")
+
+
+EVALUATED = """    with torch.no_grad():
+        evaluate(model, checked)
+    model.save_pretrained("best")
+"""
+
+
+@pytest.mark.parametrize(
+    ("behind", "saved"), [("", False), ("tokenizer.save_pretrained('x')\n", False), ("keep()\n", True)]
+)
+def test_what_to_do_about_evaluations_and_checkpoints(behind: str, saved: bool) -> None:
+    made = "checked = DataLoader(held_out, batch_size=7)\ndef keep():\n    model.save_pretrained('out')\ndone = 0"
+    text = WATCHED.replace("done = 0", made, 1).replace(BEHIND, BEHIND + EVALUATED) + behind
+    fixes = [finding.fix for finding in port(text).findings if finding.severity == "error"]
+    assert any("batches.evaluation(held_out, batch_size=7)" in fix for fix in fixes)
+    assert any("Nothing else saves the model" in fix for fix in fixes) is not saved
 
 
 @pytest.mark.parametrize(

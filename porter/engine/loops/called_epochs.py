@@ -13,9 +13,9 @@ from ...source.calls import argument_of, calls_of, function_around
 from ...source.module import Module
 from ...source.read_value import read_value
 from ...source.scopes import first_parameter, walk
-from .blocks import is_backward, lines_of
-from .facts import Loop
-from .forward import NotStandard
+from .statements.blocks import is_backward, lines_of
+from .statements.facts import Loop
+from .statements.forward import NotStandard
 
 NODES = ("loader", "accumulation", "divides", "clip", "clip_if", "max_steps", "autocast_flag", "autocast_at")
 

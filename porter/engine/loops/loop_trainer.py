@@ -28,13 +28,14 @@ from ..script.fill_from_tables import (
 from ..script.seeds import seed_given
 from ..script.sites import Argument, Site, indentation
 from ..script.training import Training
-from .advice import DIVIDE, advice
 from .besides.filled_names import read_behind
+from .besides.watching import is_saved_elsewhere
 from .called_epochs import known_by_caller
-from .facts import Loop
-from .forward import NotStandard
 from .models_trained import model_of, say_others, unloaded
 from .parts import fill_groups, loader_name, loop_parts, missing_parts, part
+from .statements.advice import DIVIDE, advice
+from .statements.facts import Loop
+from .statements.forward import NotStandard
 from .training_loops import read_loop, training_loops
 
 LOOP = "torch.training_loop"
@@ -284,7 +285,6 @@ def _seed(porting: Training) -> None:
         porting.find(porting.trainer.rule, "warning", message, fix, porting.trainer.line, porting.trainer.column)
 
 
-TRAINING_CONFIG = "give TrainingConfig a checkpoint_root_directory."
 ENDS = (
     "The port makes all steps: let an EarlyStoppingCallback of porter.runtime.callbacks end it by an evaluation, as a "
     "callback of rt.log_every."
@@ -300,28 +300,45 @@ GUARDS = {
     ),
 }
 HISTORY = "trainer.training_hooks.history holds the lines of rt.log_every, with loss, learning_rate and step."
+CHECKPOINTS = "for checkpoints give TrainingConfig a checkpoint_root_directory."
+UNSAVED = (
+    "Nothing else saves the model: rt.save_model(model, folder), of adapters rt.save_adapter, behind the training does;"
+)
 SAID = {
-    "saving": (
-        "checkpoints that the loop saves",
-        f"The model is saved behind the loop; for checkpoints {TRAINING_CONFIG}",
-    ),
-    "evaluation": ("evaluations inside the loop", "Give trainer.train a second iterable, and eval_every_n_steps."),
+    "saving": ("checkpoints that the loop saves", f"The model is saved behind the loop; {CHECKPOINTS}"),
+    "evaluation": ("evaluations inside the loop", ""),
     "sampling": ("texts that the loop generates", "Sample behind the training, with rt.generate."),
     "stopping": ("ends of its own", ENDS),
-    "resuming": ("resuming at an epoch", f"Tunix resumes from checkpoints of its own: {TRAINING_CONFIG}"),
+    "resuming": ("resuming at an epoch", f"Tunix resumes from checkpoints of its own: {CHECKPOINTS}"),
 }
+
+
+def _advice_for(porting: Training, loop: Loop, what: str) -> str:
+    """What to do about a kind of thing that the loop did besides training."""
+    if what == "evaluation":
+        others = [
+            site for site in porting.sites if site.role == "loader" and site.node is not loop_parts(porting)[0].node
+        ]
+        told = [others[0].argument(name) for name in ("dataset", "batch_size")] if len(others) == 1 else []
+        rows, size = (each.text if each is not None else "" for each in told) if told else ("rows", "8")
+        evaluated = f"batches.evaluation({rows or 'rows'}, batch_size={size or 1})"
+        return f"trainer.train(batches, {evaluated}) evaluates every eval_every_n_steps of TrainingConfig."
+    gone = [loop.statement, *([loop.function] if loop.function is not None else [])]
+    if what == "saving" and not is_saved_elsewhere(porting.module, gone):
+        return f"{UNSAVED} {CHECKPOINTS}"
+    return SAID[what][1]
 
 
 def _say_left(porting: Training, loop: Loop) -> None:
     """One finding for each kind of thing that the loop did besides training."""
     site = porting.trainer
     assert site is not None
-    for what, (said, fix) in SAID.items():
+    for what, (said, _) in SAID.items():
         lines = [porting.module.location(left.node)[0] for left in loop.left if left.what == what]
         if lines:
             where = ", ".join(map(str, lines[:6]))
             message = f"The loop is replaced by Tunix's trainer; {said} (line {where}) are not in the port."
-            porting.find(site.rule, "error", message, fix, site.line, site.column)
+            porting.find(site.rule, "error", message, _advice_for(porting, loop, what), site.line, site.column)
     for left in loop.left:
         if left.what in GUARDS:
             message, fix = GUARDS[left.what]

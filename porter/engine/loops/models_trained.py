@@ -13,9 +13,9 @@ from ..script.following.other_models import made_by, of_another_family, others_t
 from ..script.following.where_models_come_from import is_from_scratch
 from ..script.subclasses import class_of
 from ..script.training import Training
-from .advice import BESIDE, FRESH
-from .facts import Loop
-from .forward import NotStandard
+from .statements.advice import BESIDE, FRESH
+from .statements.facts import Loop
+from .statements.forward import NotStandard
 
 USUAL = "model"  # what a loop calls its model whose forward pass isn't read
 

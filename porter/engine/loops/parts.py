@@ -23,8 +23,8 @@ from ...source.scopes import Binding, walk
 from ..script.fill_from_tables import bindings_of
 from ..script.sites import Site
 from ..script.training import Training
-from .facts import Loop
-from .forward import NotStandard
+from .statements.facts import Loop
+from .statements.forward import NotStandard
 from .training_loops import training_loops
 
 ONCE = "Make it in one place, and what differs in variables."

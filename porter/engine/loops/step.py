@@ -11,15 +11,15 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.scopes import walk
-from .advice import APART, DICT, FILTER, ONE_WAY
 from .besides.watching import Watching
-from .blocks import is_backward, is_modulo, is_of_scaler, is_share, is_step, is_there, last_name, lines_of
 from .called_epochs import epoch_called_by
-from .contexts import Contexts
-from .counts import DEPENDS, Counts, is_increment
-from .draws import Draws
-from .facts import Left, Loop
-from .forward import UNKNOWN, ForwardPass, NotStandard
+from .statements.advice import APART, DICT, FILTER, ONE_WAY
+from .statements.blocks import is_backward, is_modulo, is_of_scaler, is_share, is_step, is_there, last_name, lines_of
+from .statements.contexts import Contexts
+from .statements.counts import DEPENDS, Counts, is_increment
+from .statements.draws import Draws
+from .statements.facts import Left, Loop
+from .statements.forward import UNKNOWN, ForwardPass, NotStandard
 
 State = tuple[Loop, ForwardPass, tuple[bool, bool], dict[str, cst.BaseExpression]]
 

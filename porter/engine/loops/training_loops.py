@@ -13,14 +13,14 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.scopes import walk
-from .advice import APART, CLIP_AT_STEP, DICT, LOADER, ONE_SCHEDULE, STEP_SCHEDULE, ZERO_BEHIND
-from .blocks import is_backward, is_step, is_zeroing, last_name, lines_of
 from .called_epochs import CalledEpoch, called_epoch, epoch_called_by, mean_outside
-from .counts import End
-from .draws import drawn_by_next
-from .facts import Left, Loop
-from .forward import NotStandard
-from .made_labels import Unlabelled
+from .statements.advice import APART, CLIP_AT_STEP, DICT, LOADER, ONE_SCHEDULE, STEP_SCHEDULE, ZERO_BEHIND
+from .statements.blocks import is_backward, is_step, is_zeroing, last_name, lines_of
+from .statements.counts import End
+from .statements.draws import drawn_by_next
+from .statements.facts import Left, Loop
+from .statements.forward import NotStandard
+from .statements.made_labels import Unlabelled
 from .step import StepReader
 
 PROGRESS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")

@@ -28,7 +28,7 @@ from ..packs.packs import Pack
 from .sites import Argument, Site
 
 if TYPE_CHECKING:
-    from ..loops.facts import Loop
+    from ..loops.statements.facts import Loop
 
 
 # A comparison with a half-width type, which the port writes otherwise.

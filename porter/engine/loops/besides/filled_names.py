@@ -16,7 +16,7 @@ import libcst as cst
 from ....source.module import Module
 from ....source.scopes import inside
 from ...script.following.reaching import reaching
-from ..facts import Loop
+from ..statements.facts import Loop
 
 FILLS = ("append", "extend", "insert", "add", "update", "setdefault")
 

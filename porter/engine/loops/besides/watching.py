@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from ....source.calls import calls_of, function_around
 from ....source.module import Module
 from ....source.scopes import inside
 from ...script.sites import facts_of
-from ..advice import FILTER, SCHEDULE
-from ..blocks import last_name
-from ..forward import NotStandard
+from ..statements.advice import FILTER, SCHEDULE
+from ..statements.blocks import last_name
+from ..statements.forward import NotStandard
 
 # Methods that change nothing of the model, the optimizer and the schedule.
 READS = (
@@ -43,6 +44,7 @@ NORMS = re.compile(r"(?:grad|gradient|weight|param|parameter)s?_norms?$")
 LEFT_OUT, BY_HAND = "some batches are left out", "the learning rate is set by hand, not by a schedule"
 FIXES = {LEFT_OUT: FILTER, BY_HAND: SCHEDULE}
 FINITE = re.compile(r"\b(?:isnan|isinf|isfinite)\(")
+TOKENIZERS = re.compile(r"tok|processor", re.IGNORECASE)
 DEEPEST = 3  # functions that call one another
 EVALUATES = ("evaluate", "validate", "eval_loop", "evaluation", "validation")
 
@@ -159,6 +161,24 @@ class Watching:
             for node in inside(function.body) if function is not None and depth < DEEPEST else ():
                 if isinstance(node, cst.Call):
                     yield from self._of_function(node, depth + 1)
+
+
+def is_saved_elsewhere(module: Module, gone: Sequence[cst.CSTNode]) -> bool:
+    """Whether anything but nodes that go saves a model, itself or in a function that is called elsewhere."""
+    watching = Watching(module)
+
+    def stays(node: cst.CSTNode) -> bool:
+        return not any(parent in gone for parent in module.ancestors(node))
+
+    for call in module.calls:
+        owner = module.code(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+        if not watching._saves(call) or TOKENIZERS.search(owner) or not stays(call):
+            continue
+        function = function_around(module, call)
+        calls = calls_of(module, function) if function is not None else []
+        if function is None or any(map(stays, calls)):
+            return True
+    return False
 
 
 def _only_looks(name: str) -> bool:

@@ -18,8 +18,8 @@ from ...script.fill_from_tables import OWN_WAY, mentions_import, trainers_known
 from ...script.sites import facts_of
 from ...script.subclasses import class_of, imported_base
 from ...script.training import Training
-from ..advice import by_objective
 from ..loop_trainer import LANGUAGE_MODELS, LOOP, trains_language
+from ..statements.advice import by_objective
 from .embedded_scripts import embedded_script
 
 RULE = "TP004"

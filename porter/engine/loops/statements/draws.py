@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ...source.module import Module
-from ...source.scopes import walk
+from ....source.module import Module
+from ....source.scopes import walk
 from .blocks import lines_of
 from .counts import Counts, modulo_of
 

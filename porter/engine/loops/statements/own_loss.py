@@ -11,8 +11,8 @@ from typing import Protocol
 
 import libcst as cst
 
-from ...source.module import Module
-from ...source.read_value import read_value
+from ....source.module import Module
+from ....source.read_value import read_value
 from .blocks import last_name
 from .made_labels import Unlabelled, is_ignored
 

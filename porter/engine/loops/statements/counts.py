@@ -12,8 +12,8 @@ from typing import Literal
 
 import libcst as cst
 
-from ...source.module import Module
-from ...source.scopes import walk
+from ....source.module import Module
+from ....source.scopes import walk
 from .blocks import is_step
 from .forward import NotStandard
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ...source.module import Module
+from ....source.module import Module
 
 WATCHED = ("profiler", "prof", "progress_bar", "bar", "pbar")  # whose `step` is none of the training
 

@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
-from ...source.module import Module
-from ...source.scopes import walk
+from ....source.module import Module
+from ....source.scopes import walk
 from .blocks import last_name
 from .made_labels import Unlabelled, filled, is_copy, is_ignored, where
 from .own_loss import NextLabels, OwnLoss

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ...source.module import Module
-from ...source.read_value import read_value
+from ....source.module import Module
+from ....source.read_value import read_value
 from .blocks import last_name
 
 PartOf = Callable[[cst.BaseExpression], str | None]

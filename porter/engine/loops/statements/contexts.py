@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from ...source.module import Module
+from ....source.module import Module
 from .blocks import last_name
 
 PLAIN = ("nullcontext", "set_detect_anomaly", "detect_anomaly", "no_sync", "sdpa_kernel", "sdp_kernel",
