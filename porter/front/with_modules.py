@@ -10,6 +10,8 @@ as they are.
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,11 +106,23 @@ def with_modules(tree: SourceTree, script: Path, whole: Port) -> Port | None:
     ports = {file: port for file, port in written.items() if port is not None}
     if len(ports) < len(written):
         return None
-    modules = [replace(ports[file], beside=f"{name}.py") for file, name in names.items()]
-    said = [_said(renaming, file, name) for file, name in names.items()]
+    used = _used(names, {file: port.after for file, port in ports.items()})
+    modules = [replace(ports[file], beside=f"{name}.py") for file, name in names.items() if file in used]
+    said = [_said(renaming, file, name if file in used else None) for file, name in names.items()]
     recipe = ports[script].recipe
     recipe = replace(recipe, findings=tuple(sorted((*recipe.findings, *said), key=lambda each: each.line)))
     return replace(ports[script], recipe=recipe, modules=tuple(modules))
+
+
+def _used(names: Mapping[Path, str], texts: Mapping[Path, str]) -> set[Path]:
+    """The modules whose new names the script's port says, or a module that is used itself."""
+    used: set[Path] = set()
+    while True:
+        said = [text for file, text in texts.items() if file in used or file not in names]
+        found = {file for file, name in names.items() if any(re.search(rf"\b{name}\b", text) for text in said)}
+        if found <= used:
+            return used
+        used |= found
 
 
 def _name(file: Path) -> str:
@@ -127,9 +141,13 @@ def _unchanged(module: Module) -> Port:
     return Port(module.path, text, text, "ported", recipe, bom=module.bom, encoding=module.encoding)
 
 
-def _said(renaming: Renaming, file: Path, name: str) -> Finding:
-    """That a module was ported, at the line where the script imports it, or at the first."""
+def _said(renaming: Renaming, file: Path, name: str | None) -> Finding:
+    """That a module was ported, at the line where the script imports it, or at the first; None: that it isn't used."""
     line, imported = renaming.imported(file)
     found = find_project_file(str(renaming.tree.root / renaming.script), imported) if imported else None
-    message = f"{found[1] if found else file.name} is ported with this file: {name}.py, written beside the port."
+    own = found[1] if found else file.name
+    if name is None:
+        message = f"{own} has no part in the port: what the script takes from it is answered where it is used, or gone."
+        return Finding("TP001", "info", message, "", line, 1)
+    message = f"{own} is ported with this file: {name}.py, written beside the port."
     return Finding("TP001", "info", message, "Keep the two files together.", line, 1)

@@ -57,6 +57,28 @@ def ported(folder: Path, imports: str, load: str, script: str = "train.py", **mo
     return port_script(folder / script)
 
 
+def test_a_module_that_nothing_of_the_port_uses_is_not_written(tmp_path: Path) -> None:
+    counts = """\
+def print_counts(model):
+    trained, total = 0, 0
+    for _, parameter in model.named_parameters():
+        total += parameter.numel()
+        if parameter.requires_grad:
+            trained += parameter.numel()
+    print(f"{trained} of {total}")
+"""
+    imports = "from models import load_model\nfrom counts import print_counts"
+    folder = tmp_path / "p"
+    ported(folder, imports, "load_model", models=MODELS, counts=counts)
+    script = (folder / "train.py").read_text().replace("trainer = ", "print_counts(model)\ntrainer = ")
+    (folder / "train.py").write_text(script)
+    port = port_script(folder / "train.py")
+    assert port.status == "ported"
+    assert [each.beside for each in port.modules] == ["models_tunix.py"] and "counts" not in port.after
+    (said,) = [each for each in port.findings if "counts.py" in each.message]
+    assert said.message.startswith("counts.py has no part in the port") and said.line == 6
+
+
 def line_of(port: Port, start: str) -> str:
     return next(line for line in port.after.splitlines() if line.startswith(start))
 
