@@ -26,6 +26,9 @@ trainer.train()
         ('# pip install "trl>=0.7,<0.9"', [(">=", "0.7"), ("<", "0.9")]),
         ('assert trl.__version__ == "0.8.6"', [("==", "0.8.6")]),
         ("git+https://github.com/huggingface/trl.git@v0.7.10", [("==", "0.7.10")]),
+        ("git+https://github.com/huggingface/trl@v0.7.10-Some-Model", [("==", "0.8.0")]),  # a preview of the next
+        ("git+https://github.com/huggingface/trl@v0.7-release", [("==", "0.7")]),
+        ("git+https://github.com/huggingface/trl@1234abc", []),
         ('if trl.__version__ < "0.9":', []),
         ("pip install trlx==0.7", []),
         ("!pip install trl==0.7.10\n!pip install -U trl", []),
@@ -78,6 +81,33 @@ OF_2024 = SCRIPT.replace("Qwen3", "Qwen2.5")
             SCRIPT,
             {"pyproject.toml": '"trl>=0.9,<0.13"\n', "pdm.lock": '[[package]]\nname = "trl"\nversion = "0.11.4"\n'},
             "0.11.4",
+            "",
+        ),
+        # the lock file wins that the project's own lines run on
+        (
+            '"""uv run train.py"""\n' + SCRIPT,
+            {"requirements.txt": "trl==0.9.6\n", "uv.lock": 'name = "trl"\nversion = "0.12.1"\n'},
+            "0.12.1",
+            "",
+        ),
+        (
+            SCRIPT,
+            {
+                "requirements.txt": "trl==0.9.6\n",
+                "poetry.lock": 'name = "trl"\nversion = "0.12.1"\n',
+                "README.md": "poetry run python train.py\n",
+            },
+            "0.12.1",
+            "",
+        ),
+        (
+            SCRIPT,
+            {
+                "requirements.txt": "trl==0.9.6\n",
+                "uv.lock": 'name = "trl"\nversion = "0.12.1"\n',
+                "README.md": "uv run x\npip install -r requirements.txt\n",
+            },
+            "0.9.6",
             "",
         ),
         # an accelerate alone tells the day, too

@@ -112,3 +112,10 @@ SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows).train()
 """
     found = versions(tmp_path, {"unsloth_compiled_cache/UnslothSFTTrainer.py": head}, script="src/train.py", text=text)
     assert [found[name].split()[0] for name in ("unsloth", "transformers", "trl")] == ["2025.3.19", "4.50.0", "0.15.2"]
+    pins = {"requirements.txt": "transformers==4.51.3\n", "uv.lock": 'name = "transformers"\nversion = "4.50.0"\n'}
+    cached = {f"unsloth_compiled_cache/Unsloth{name}Trainer.py": head for name in ("SFT", "DPO")}
+    locked = {"README.md": "uv run src/train.py\n", **cached, **pins}
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    found = versions(folder, locked, script="src/train.py", text=text)
+    assert [found[name].split()[0] for name in ("transformers", "trl")] == ["4.50.0", "0.15.2"]

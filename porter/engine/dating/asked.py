@@ -84,8 +84,9 @@ def _of_another_day(porting: Training) -> dict[str, list[str]]:
                 if not _out_of_reach(porting, library, each)
             ]
             for asked in (each for each in asks if each.left):
-                other = next((each for each in counted if not can_meet([*each.pins, *asked.pins])), None)
-                if other is not None:
+                decides = (each for each in counted if exact_of(each.pins) or not can_meet([*each.pins, *asked.pins]))
+                other = next(decides, None)
+                if other is not None and not can_meet([*other.pins, *asked.pins]):
                     found[asked.where] = [f"{other.where} ({spelled(library, other.pins)})"]
         porting.answers[ANOTHER_DAY] = found
     another: dict[str, list[str]] = porting.answers[ANOTHER_DAY]

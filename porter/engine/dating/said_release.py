@@ -55,15 +55,17 @@ def _say_passed_over(porting: Training, site: Site) -> None:
     """A command that installs what can't be meant for this script, and outputs of a run of other cells."""
     counted: set[str] = set()
     said: set[str] = set()
+    messages: dict[tuple[str, str], list[str]] = {}
     for library in dict.fromkeys((*SOURCES, *beside(porting, "trl"))):
         for asked in asked_for(porting, library):
             if not asked.against:
                 counted.add(asked.where)
             elif asked.where not in {*counted, *said} and (library in SOURCES or asked.shown):
                 said.add(asked.where)
-                message = (
-                    f"{asked.where}{':' if asked.shown else ' installs'} {spelled(library, asked.pins)}{asked.beside}"
-                )
-                message = f"{message}, which goes against {asked.against}: not read."
-                fix = "Say --source-trl VERSION if it is meant."
-                porting.find(site.rule, "info", message, fix, site.line, site.column)
+                release = f"{':' if asked.shown else ' installs'} {spelled(library, asked.pins)}{asked.beside}"
+                messages.setdefault((release, asked.against), []).append(asked.where)
+    for (release, against), places in messages.items():
+        others = f" and {len(places) - 1} more like it" if len(places) > 1 else ""
+        message = f"{places[0]}{others}{release}, which goes against {against}: not read."
+        fix = "Say --source-trl VERSION if it is meant."
+        porting.find(site.rule, "info", message, fix, site.line, site.column)

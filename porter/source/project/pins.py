@@ -59,6 +59,7 @@ COMMANDS = re.compile(r"(\.sh|\.md|\.rst|Dockerfile|Makefile|README|INSTALL)(\.|
 INSTALLS = re.compile(
     r"(?m)^[^#\n]*\b(?:pip3?|uv|conda|mamba|micromamba|poetry|pdm)\b[^#\n]*\b(?:install|add|create)\b[^#\n]*"
 )
+OF_REQUIREMENTS = re.compile(r"\bpip3?[ \t][^\n]*?\s(?:-r|--requirements?)[\s=]")
 NAMED = re.compile(r"\s(?:-r|--requirements?)[\s=]+[\"']?([\w./-]+\.txt)\b")
 PIP_OPTIONS = r"(?:-[\w-]+(?:=\S+)?[ \t]+)*"  # of pip itself, in front of its command: `pip -q install`
 INSTALL = re.compile(rf"\bpip3?[ \t]+{PIP_OPTIONS}install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
@@ -69,6 +70,15 @@ SCRIPT = "the script"
 INSTALLED = "what the notebook installed"
 PRINTED = "what the notebook printed"
 MAX_BYTES = 2_000_000  # of a file that is looked into
+OF_RELEASE = re.compile(r"-(release|rc|patch|\d)", re.IGNORECASE)  # behind a tag's release: `v4.49-release`
+# What runs a script on what a lock file names, not on the requirements beside it.
+LOCKS = {
+    "uv.lock": re.compile(r"\buv (?:run|sync)\b(?! --(?:no-project|with))"),
+    "poetry.lock": re.compile(r"\bpoetry (?:run|install|shell)\b"),
+    "pdm.lock": re.compile(r"\bpdm (?:run|install|sync)\b"),
+    "pixi.lock": re.compile(r"\bpixi (?:run|install)\b"),
+    "Pipfile.lock": re.compile(r"\bpipenv (?:run|install|sync)\b"),
+}
 VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 
 
@@ -174,7 +184,15 @@ def around_script(script: Path, text: str) -> Around:
     for file in _files(script, text):
         with contextlib.suppress(OSError, InputError):
             files.append((file.name, _text(file)))
-    return Around(files, [*launchers_of(script)])
+    launchers = [*launchers_of(script)]
+    commands = [held for name, held in (*files, *launchers) if COMMANDS.search(name)]
+    first = _lock_of([text]) or ("" if any(OF_REQUIREMENTS.search(held) for held in commands) else _lock_of(commands))
+    return Around(sorted(files, key=lambda file: file[0] != first), launchers)
+
+
+def _lock_of(commands: Sequence[str]) -> str:
+    """The lock file that commands run on, `uv run train.py`; an empty string where they name none."""
+    return next((name for name, runs in LOCKS.items() if any(runs.search(command) for command in commands)), "")
 
 
 def spelled(library: str, pins: Sequence[Pin]) -> str:
@@ -300,7 +318,18 @@ def _in_script(text: str, library: str) -> list[tuple[str, str]]:
         )
         begins = re.search(rf"__version__\.startswith\(\s*[\"']{VERSION}", line)
         pins += [(found[1], found[2])] if found else [("==", begins[1])] if begins else []
-    return pins + [("==", tag) for tag in re.findall(rf"github\.com/[\w-]+/{name}(?:\.git)?@{VERSION}\b", text)]
+    return [*pins, *_tags(text, library)]
+
+
+def _tags(text: str, library: str) -> list[Pin]:
+    """The releases that git tags name, `transformers@v4.49.0`; a preview, `@v4.49.0-Gemma-3`, is of the next one."""
+    found = re.findall(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@{VERSION}(-\w[\w.-]*)?(?![\w.])", text)
+    return [("==", _next_minor(tag) if behind and not OF_RELEASE.match(behind) else tag) for tag, behind in found]
+
+
+def _next_minor(release: str) -> str:
+    parts = [*release.split("."), "0"]
+    return f"{parts[0]}.{int(parts[1]) + 1}.0"
 
 
 def _upgrades(text: str, library: str) -> bool:
@@ -334,9 +363,8 @@ def _in_commands(text: str, library: str) -> Iterator[tuple[str, list[Pin]]]:
 def _in_command(command: str, library: str) -> list[Pin]:
     """What the last `pip install` of a line that names a version asks for."""
     for part in re.split(r"&&|\|\||;", command)[::-1]:
-        tag = re.search(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@{VERSION}(?![\w.])", part)
-        if tag:
-            return [("==", tag[1])]
+        if tags := _tags(part, library):
+            return tags[:1]
         conda = "conda" in part or "mamba" in part
         if found := _requirement(part, library, start=r"(?<![\w./-])", conda=conda):
             return found
@@ -358,9 +386,8 @@ def _in_file(text: str, library: str) -> list[tuple[str, str]]:
         if caret[1] is None:
             return [("==", caret[2])]
         return [(">=", caret[2]), ("<", ".".join(map(str, [*parts[:keep], parts[keep] + 1])))]
-    tag = re.search(rf"github\.com/[\w-]+/{name}(?:\.git)?@{VERSION}\b", text)
-    if tag:
-        return [("==", tag[1])]
+    if tags := _tags(text, library):
+        return tags[:1]
     return _requirement(text, library, start=r"(?m)(?:^[ \t\-\"']*|[\[,][ \t]*[\"'])", conda=True)
 
 
