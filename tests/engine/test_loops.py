@@ -378,6 +378,13 @@ def test_batches_that_are_left_over_are_carried_on_unless_the_last_makes_a_step(
     assert [finding.severity for finding in said] == ["warning"] * warned
 
 
+def test_batches_that_are_left_over_go_where_each_epoch_sets_gradients_to_zero() -> None:
+    text = ACCUMULATED.replace("LOSS", "loss / 4").replace("    for step", "    optimizer.zero_grad()\n    for step")
+    found = port(text)
+    assert found.status == "ported", found.findings
+    assert [f.severity for f in found.findings if "the loop leaves the rest out" in f.message] == ["warning"]
+
+
 def test_of_a_schedule_that_steps_by_batch_and_by_epoch_the_one_at_the_epoch_is_named() -> None:
     step = "            optimizer.zero_grad()\n"
     text = ACCUMULATED.replace("LOSS", "loss / 4").replace(step, f"            scheduler.step()\n{step}")

@@ -362,9 +362,8 @@ def _say_left(porting: Training, loop: Loop) -> None:
         )
     if loop.accumulation is not None and not (loop.accumulates or loop.steps_at_last):
         batches = porting.module.code(loop.accumulation)
-        message = (
-            f"Where {batches} doesn't divide an epoch's batches, the loop carries the rest into the next step; the "
-        )
-        message += "port makes a step of its own of them."
+        does = "leaves the rest out" if loop.drops_rest else "carries the rest into the next step"
+        message = f"Where {batches} doesn't divide an epoch's batches, the loop {does}; the port makes a step of its "
+        message += "own of them."
         fix = f"Give the DataLoader a number of batches that {batches} divides if the GPU run had another."
         porting.find(site.rule, "warning", message, fix, site.line, site.column)

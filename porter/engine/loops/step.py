@@ -332,7 +332,9 @@ class StepReader:
         if last == "zero_grad":
             if self.backward and not self.stepped:
                 self.zeroed_early = call
-            if not self.in_step and not self._is_beside(call):
+            if self._is_beside(call):
+                self.loop.drops_rest = True
+            elif not self.in_step:
                 self.zeroes.append(call)
             return True
         if last in ("unscale_", "update") and "scaler" in owner.lower():

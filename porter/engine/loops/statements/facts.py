@@ -48,6 +48,7 @@ class Loop:
     divides: cst.BaseExpression | None = None
     accumulates: bool = False
     steps_at_last: bool = False
+    drops_rest: bool = False
     clip: cst.BaseExpression | None = None
     clip_if: cst.BaseExpression | None = None
     autocast: bool = False
