@@ -151,6 +151,14 @@ def test_a_baseline_before_training_has_no_end_token_of_the_trainers() -> None:
     check_becomes(HEAD + before + TRAIN, "tokenizer.decode(rt.generate(model, **ids)[0])")
 
 
+def test_a_config_alone_before_training_gets_no_more_arguments() -> None:
+    before = (
+        "base = model.generate(input_ids=a, attention_mask=b, generation_config=GenerationConfig(max_new_tokens=9),)\n"
+    )
+    found = port(HEAD.replace("import Auto", "import GenerationConfig, Auto", 1) + before + TRAIN).after
+    assert "attention_mask=b, generation_config=GenerationConfig(max_new_tokens=9),)" in found
+
+
 def test_a_model_that_is_handed_on() -> None:
     lines = ["def ask(model, tokenizer, text):", "    batch = tokenizer([text], return_tensors='pt').to(model.device)"]
     lines += [

@@ -82,7 +82,8 @@ def _port_generate(porting: Porting, call: cst.Call, model: Model) -> None:
     kept = [arg for arg in arguments if arg not in dropped]
     ends = [*_tokenizer(porting, call, model)]
     if site.argument("generation_config") is not None:
-        ends = [", ".join([*ends, *release_of_generation(porting, FILLS_UNSET)])]
+        ends += release_of_generation(porting, FILLS_UNSET)
+    ends = [", ".join(ends)] if ends else []
     first = arguments[0] if arguments else None
     if first is None:
         porting.edit(module.span(call)[1] - 1, module.span(call)[1] - 1, ", ".join([model.text, *ends]), ID, "")
