@@ -15,12 +15,14 @@ from itertools import pairwise
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import function_around, role_uses
+from porter.packs.script import function_around, inside, role_uses
 from porter.packs.training import Training, table_of
 
 PART_OF = "trl"
 RULE = "TP111"
 KINDS = ("sft", "causal-lm", "dpo", "orpo", "cpo", "kto")
+# What the optimizer holds, which transformers makes once: a change of it does nothing any more.
+KEPT = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "optim")
 LEAVES = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
@@ -56,6 +58,8 @@ def say_trained_again(porting: Porting) -> None:
     """Name the first call of train() that comes again, where the port's trainer can't."""
     again = trained_again(porting)
     reason = why_not_anew(porting) if again else ""
+    if again and not reason:
+        _say_changed(porting)
     for call in again[:1] if reason else ():
         message = (
             "train() is called again here: transformers starts anew each time, from the weights and moments of the "
@@ -63,6 +67,23 @@ def say_trained_again(porting: Porting) -> None:
         )
         fix = "Train once with as many epochs, or make batches, optimizer and trainer anew for each time."
         porting.find(RULE, "error", message, fix, *porting.module.location(call))
+
+
+def _say_changed(porting: Porting) -> None:
+    """Settings that the script changes behind the trainer: a later training of transformers' reads them anew."""
+    module, site = porting.module, porting.trainer
+    assert site is not None
+    arguments = {porting.arguments_object, porting.config.variable if porting.config is not None else ""} - {"", None}
+    for node in inside(module.tree):
+        target = node.target if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.AnnAssign) else None
+        if not isinstance(target, cst.Attribute) or module.code(target.value) not in arguments:
+            continue
+        if target.attr.value in KEPT or module.span(target)[0] < module.span(site.node)[1]:
+            continue
+        message = f"{module.code(target)} is changed behind the trainer: transformers reads it when train() is called "
+        message += "again; the port's batches, schedule and trainer are those of the first time."
+        fix = "Make them anew for that training, or leave the setting as it is."
+        porting.find(RULE, "error", message, fix, *module.location(target))
 
 
 def _repeats(porting: Training, call: cst.Call) -> bool:

@@ -43,6 +43,19 @@ def test_a_second_training_that_cannot_start_anew_is_an_error(script: str) -> No
     assert len(said) == 1 and found.status == "partial" and "start_anew" not in found.after
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"), [("num_train_epochs = 2", 1), ("max_steps += 2", 1), ("learning_rate = 1e-5", 0)]
+)
+def test_settings_of_a_later_training_are_said(setting: str, said: int) -> None:
+    script = sft_script(
+        between="args = SFTConfig('out', max_steps=5)", after=f"trainer.train()\nargs.{setting}\ntrainer.train()"
+    )
+    script = re.sub(r"args=SFTConfig\(.*\),\n", "args=args,\n", script)
+    found = port(script)
+    assert str(found.recipe.findings).count("is changed behind the trainer") == said, found.after
+    assert (found.status == "partial") == bool(said)
+
+
 def test_a_trainer_made_in_the_loop_trains_each_time() -> None:
     script = sft_script(after="")
     head, made = script[: script.index("trainer = ")], script[script.index("trainer = ") :]
