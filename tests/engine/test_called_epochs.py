@@ -73,3 +73,12 @@ def test_an_epoch_of_another_kind_is_refused(old: str, new: str, why: str) -> No
     found = port(SCRIPT.replace(old, new, 1))
     assert found.status == "unsupported" and found.edits == ()
     assert any(why in finding.message for finding in found.findings), found.findings
+
+
+def test_another_function_that_trains_in_each_epoch_is_named() -> None:
+    other = (
+        "def other(batches_of):\n    for batch in batches_of:\n        critic(batch).loss.backward()\n\n\ndef main():"
+    )
+    found = port(SCRIPT.replace("def main():", other).replace(CALL, f"{CALL}        other(loader)\n"))
+    assert found.status == "unsupported" and found.edits == ()
+    assert any("`other` trains as well" in finding.message for finding in found.findings), found.findings

@@ -17,7 +17,7 @@ from ....source.module import Module
 from ....source.scopes import inside
 from ...script.sites import facts_of
 from ..statements.advice import FILTER, SCHEDULE
-from ..statements.blocks import last_name
+from ..statements.blocks import is_backward, last_name
 from ..statements.forward import NotStandard
 
 # Methods that change nothing of the model, the optimizer and the schedule.
@@ -90,6 +90,9 @@ class Watching:
             return f"`{full}` takes part in the training in a way of its own"
         if self._saves(node):
             return ""
+        function = self.module.callees.get(node)
+        if function is not None and any(is_backward(each) for each in inside(function.body)):
+            return f"`{full}` trains as well"
         if last in ("clip_grad_norm_", "clip_grad_value_"):
             return f"`{full}` clips gradients in a way of its own"
         if re.search(r"\.(?:grad|data)\b", owner) and last.endswith("_"):

@@ -332,7 +332,7 @@ class ForwardPass:
         if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
             if value.func.attr.value in (*MOVES, "clone", "detach") or self._is_squeezed(value):
                 return self.part(value.func.value)
-            asked = value.args[0].value if value.args and value.func.attr.value in ("pop", "get") else None
+            asked = value.args[0].value if len(value.args) == 1 and value.func.attr.value in ("pop", "get") else None
             if isinstance(asked, cst.SimpleString) and self.part(value.func.value) == "*":
                 return self.keys.get(str(asked.evaluated_value), str(asked.evaluated_value))
         if isinstance(value, cst.Call) and TO_DEVICE.search(self.module.code(value.func)) and value.args:
