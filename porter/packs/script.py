@@ -18,6 +18,7 @@ from ..engine.script.flow import (
     put_in_again,
     without_placement,
 )
+from ..engine.script.following.log_functions import only_logs
 from ..engine.script.following.reaching import reaching
 from ..engine.script.following.uses_behind import uses_behind
 from ..engine.script.sites import assigned_name, indentation, shortened, shown, small_statement
@@ -87,6 +88,7 @@ __all__ = [
     "line_start",
     "makes_pair",
     "names_in",
+    "only_logs",
     "origins",
     "parameter_of",
     "plain_version",

@@ -22,6 +22,7 @@ from porter.packs.script import (
     binding_origins,
     decide_condition,
     find_family,
+    only_logs,
     origins,
     reaching,
     role_uses,
@@ -124,7 +125,9 @@ def _name_type(porting: Porting, node: cst.CSTNode) -> None:
     `f.__get__(...)`, is made of them."""
     for around in porting.module.ancestors(node):
         if isinstance(around, cst.Call) and (
-            PRINTS.search(porting.module.code(around.func)) or porting.module.code(around.func).endswith(".__get__")
+            PRINTS.search(porting.module.code(around.func))
+            or only_logs(porting.module, around)
+            or porting.module.code(around.func).endswith(".__get__")
         ):
             return
         if isinstance(around, cst.BaseStatement):

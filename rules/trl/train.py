@@ -45,8 +45,12 @@ def apply(site, porting):
         elif resume.value.known:
             reason = "a checkpoint of transformers' Trainer can't be read by Orbax"
             porting.fate(_row(site, resume, "manual", "", reason))
-            fix = "Train from the start, or load its adapter with rt.load_adapter."
-            porting.find(ID, "error", f"resume_from_checkpoint={text}: {reason}.", fix, resume.line, resume.column)
+            message = (
+                f"resume_from_checkpoint={text}: the GPU run goes on from this checkpoint of transformers' Trainer, "
+            )
+            message += "with its optimizer and from its step. It can't be read by Orbax: the port starts at step 0."
+            fix = "Take the keyword out to train anew, on the source's side too; its adapters alone: rt.load_adapter."
+            porting.find(ID, "error", message, fix, resume.line, resume.column)
         else:
             porting.fate(_row(site, resume, "changed", "rt.resume_dir", f"resumes when {text} is set"))
     say_keywords(porting, site, SETTLED, "resume_from_checkpoint")

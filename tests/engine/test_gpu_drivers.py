@@ -89,3 +89,30 @@ def test_what_ends_the_port_is_an_error(before: str, imports: str, line: int) ->
 def test_what_goes_on_without_one_stays(before: str, imports: str) -> None:
     assert said(before, imports) == []
     assert before in port(sft_script(before, imports=f"{imports}\nimport sys")).after
+
+
+LOGS = """\
+def say(*args, **kwargs):
+    print(*args, **kwargs)
+    with open("train.log", "a") as file:
+        print(*args, **kwargs, file=file)
+
+
+def watch():
+    if torch.cuda.is_available():
+        held = torch.cuda.memory_allocated() / 1024**3
+        gpus = GPUtil.getGPUs()
+        used = (gpus[0].memoryUtil * 100) if gpus else 0
+        say(f"{held:.1f} GB, {used:.1f} %")
+
+
+watch()"""
+
+
+def test_what_a_function_of_the_script_prints_of_a_gpu_goes() -> None:
+    imports = "import GPUtil\nimport torch"
+    found = port(sft_script(LOGS, imports=imports, between="say(f'{type(model)}')"))
+    assert found.status == "ported" and not any(word in found.after for word in ("GPUtil", "torch", "held", "used"))
+    assert "say(f'{type(model)}')\n" in found.after
+    more = LOGS.replace("    print(*args, **kwargs)\n", "    print(*args, **kwargs)\n    count(args)\n")
+    assert "GPUtil" in port(sft_script(more, imports=imports)).after  # it does more than print

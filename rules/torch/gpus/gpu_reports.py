@@ -14,7 +14,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Binding, Module, Scope, inside
+from porter.packs.script import Binding, Module, Scope, inside, only_logs
 
 from ._drivers import asks_driver, is_asked_first, names_driver, starts_command
 
@@ -186,7 +186,7 @@ def _reports(porting: Porting, line: cst.Expr, told: dict[str, Binding]) -> bool
     call = line.value
     if _is_about(porting, call, told):
         return True
-    if not isinstance(call, cst.Call) or porting.module.code(call.func).rsplit(".", 1)[-1] not in LOGS:
+    if not isinstance(call, cst.Call) or not _logs(porting, call):
         return False
     return any(_is_about(porting, argument.value, told) for argument in call.args) and all(
         _is_about(porting, argument.value, told) or _is_written(porting, argument.value) for argument in call.args
@@ -224,11 +224,16 @@ def _says(porting: Porting, line: cst.Expr, told: dict[str, Binding]) -> bool:
     call = line.value
     return (
         isinstance(call, cst.Call)
-        and porting.module.code(call.func).rsplit(".", 1)[-1] in LOGS
+        and _logs(porting, call)
         and all(
             _is_written(porting, argument.value) or _is_about(porting, argument.value, told) for argument in call.args
         )
     )
+
+
+def _logs(porting: Porting, call: cst.Call) -> bool:
+    """Whether a call prints or logs what it is given, itself or by a function of the script."""
+    return porting.module.code(call.func).rsplit(".", 1)[-1] in LOGS or only_logs(porting.module, call)
 
 
 def _is_written(porting: Porting, value: cst.BaseExpression) -> bool:
