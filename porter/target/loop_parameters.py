@@ -115,7 +115,8 @@ def _attribute(module: Module, scope: Scope, own: str, name: str) -> str | None:
                 attribute = module.code(target)
                 return attribute if _is_set(module, attribute) == 1 else None
     taken = scope.parent is not None and name in scope.parent.bindings
-    return None if taken or module.attributes_named(name) else f"{own}.{name}"
+    taken = taken or any(module.code(node.value) == own for node in module.attributes_named(name))
+    return None if taken else f"{own}.{name}"
 
 
 def _is_set(module: Module, attribute: str) -> int:

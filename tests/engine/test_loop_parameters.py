@@ -107,8 +107,9 @@ model.save_pretrained("out")
 """
 
 
-def test_what_another_method_made_the_parts_of_is_kept_on_self() -> None:
-    found = port(CLASS)
+@pytest.mark.parametrize("given", ["rows", "rows, size=args.size"])
+def test_what_another_method_made_the_parts_of_is_kept_on_self(given: str) -> None:
+    found = port(CLASS.replace("Fitter(model, rows)", f"Fitter(model, {given})"))
     assert found.status == "ported", found.findings
     made, _, fit = found.after.partition("def fit(self):")
     assert "        self.rows = rows\n        self.size = size\n" in made and "self.loader" not in found.after
