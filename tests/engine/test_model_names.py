@@ -64,7 +64,7 @@ aisingapore/sea-lion-7b vinai/PhoGPT-4B-Chat google/recurrentgemma-2b CohereForA
 arcee-ai/AFM-4.5B stanford-crfm/BioMedLM baidu/ERNIE-4.5-0.3B-PT roneneldan/TinyStories-33M bigscience/T0_3B
 deepseek-ai/DeepSeek-R1 moonshotai/Kimi-K2-Instruct google/pegasus-large allenai/led-base-16384 openai/whisper-tiny
 Qwen/Qwen2.5-VL-7B-Instruct meta-llama/Llama-3.2-11B-Vision-Instruct llava-hf/llava-1.5-7b-hf swiss-ai/Apertus-8B
-Qwen/Qwen3-VL-30B-A3B-Instruct baidu/ERNIE-4.5-21B-A3B-PT HuggingFaceM4/Idefics3-8B-Llama3
+Qwen/Qwen3-VL-30B-A3B-Instruct baidu/ERNIE-4.5-21B-A3B-PT HuggingFaceM4/Idefics3-8B-Llama3 /data/qwen1.8b-chat/
 """.split()
 NOT_FOREIGN = """
 AgentPublic/albert-spp-8b AgentPublic/albertlight-7b me/Llama-3-8B-bert-reranker me/qwen2.5-gpt2-style bdanko/gpt-
@@ -76,7 +76,7 @@ nvidia/Mistral-NeMo-Minitron-8B-Base nvidia/OpenReasoning-Nemotron-1.5B unsloth/
 h2oai/h2o-danube3-4b-base sarvamai/sarvam-1 deepseek-ai/DeepSeek-R1-Distill-Llama-8B me/led-controller out/git
 vngrs-ai/Kumru-2B
 deepseek-ai/DeepSeek-R1-Distill-Qwen-7B Qwen/Qwen2-7B Salesforce/xgen-7b-8k-base me/grokking tiiuae/Falcon3-1B-Base
-me/helium-chat
+me/helium-chat Qwen/Qwen1.5-1.8B
 """.split()
 
 
@@ -323,6 +323,16 @@ def test_the_tokenizer_of_another_family_tells_what_a_folder_holds(tmp_path: Pat
     found = [each for each in port_file(script).findings if "this model's family" in each.message]
     assert [each.severity for each in found] == (["error"] if named else [])
     assert not named or "whose tokenizer it takes" in found[0].message
+
+
+@pytest.mark.parametrize("attribute", ["eod_id", "eos_token_id"])
+def test_what_the_tokenizers_of_one_family_alone_have_tells_it(tmp_path: Path, attribute: str) -> None:
+    before = HELP.format("The path") + f"\n\ndef pad(tokenizer):\n    tokenizer.pad_token_id = tokenizer.{attribute}\n"
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(before=before, name="args.model"))
+    found = [(each.severity, each.line) for each in port_file(script).findings if "family that Tunix" in each.message]
+    line = script.read_text().partition("tokenizer.eod_id")[0].count("\n") + 1
+    assert found == ([("warning", line)] if attribute == "eod_id" else [])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,10 @@
 """Trackers that Tunix doesn't have, and what a script calls of them."""
 
+import re
+
 import pytest
+
+from porter.runtime.facts.release_habits import names_runs
 
 from .porting import port, sft_script
 
@@ -35,6 +39,23 @@ def test_none_where_it_meant_all(kept: bool, report_to: str, old: bool, told: bo
         text = text.replace("trainer = SFT", "args = parse()\ntrainer = SFT").replace("max_steps=5", "max_steps=args.n")
     found = port(text.replace('report_to="none"', f"report_to={report_to}")).findings
     assert any(each.message.startswith("report_to=None: transformers 4") for each in found) is told
+
+
+@pytest.mark.parametrize(
+    ("transformers", "report_to", "name", "given"),
+    [
+        ("4.51.3", '"wandb"', "", 'run_name="out"'),
+        ("4.54.1", '["tensorboard", "wandb"]', "", 'run_name="out"'),
+        ("4.54.1", '"wandb"', ', run_name="first"', 'run_name="first"'),
+        ("4.54.1", '"tensorboard"', "", ""),
+        ("4.55.4", '"wandb"', "", ""),
+    ],
+)
+def test_a_run_without_a_name_has_that_of_its_folder(transformers: str, report_to: str, name: str, given: str) -> None:
+    text = sft_script(f"# pip install transformers=={transformers}", config=name).replace("dtype=", "torch_dtype=")
+    found = port(text.replace('report_to="none"', f"report_to={report_to}")).after
+    assert (re.findall(r'run_name="\w+"', found) or [""]) == [given]
+    assert [names_runs(release) for release in ("4.40.2", "4.41.0", None)] == [False, True, False]
 
 
 def test_a_tracker_that_gets_nothing() -> None:

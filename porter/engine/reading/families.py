@@ -19,7 +19,7 @@ from ...runtime.facts.stored_formats import unread_format
 from ...safety.model_sizes import sizes_in
 from ...source.launch.launched_with import given_by_launches
 from ...source.project.model_names import named_in_help, usual_values_in
-from ...source.project.other_models import has_latent_attention, is_known_without
+from ...source.project.other_models import TOKENIZER_OF, has_latent_attention, is_known_without
 from ...source.read_value import read_value
 from ..draft.findings import NO_FAMILY, NO_TASK
 from ..script.following.other_models import of_another_family
@@ -194,7 +194,8 @@ def _check_usual_model(porting: Training) -> None:
     if not refusals:
         refusals = [(name, "whose tokenizer it takes", None) for name in _foreign_tokenizers(porting)]
     if not refusals:
-        _check_help(porting, value)
+        if not _check_tokenizer(porting):
+            _check_help(porting, value)
         return
     identifier, where, reason = refusals[-1]
     line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
@@ -212,6 +213,19 @@ def _foreign_tokenizers(porting: Training) -> list[str]:
     values = [read_value(module, call.args[0].value) for call in calls]
     names = [value.literal for value in values if value.known and isinstance(value.literal, str)]
     return names if len(names) == len(values) and all(map(is_known_without, names)) else []
+
+
+def _check_tokenizer(porting: Training) -> bool:
+    """A warning where the script reads of a tokenizer what those of one family alone have, which Tunix has not."""
+    module = porting.module
+    for name, family in TOKENIZER_OF.items():
+        for place in re.finditer(rf"\btokenizer\.{name}\b", module.python):
+            message = f"{place[0]}: an attribute of the tokenizer of {family}, a family that Tunix doesn't have."
+            message += " The port can't start with it."
+            fix = "With another model nothing reads it; give the port one of a family that Tunix has."
+            porting.find("TP302", "warning", message, fix, *module.line_column(place.start()))
+            return True
+    return False
 
 
 def _check_help(porting: Training, value: Value) -> None:

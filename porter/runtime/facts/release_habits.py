@@ -1,4 +1,4 @@
-"""What releases did beside rows and steps: the type that TRL loads a model in, the order that accelerate draws."""
+"""What releases did beside rows and steps: types of models, orders of rows, names of runs."""
 
 from __future__ import annotations
 
@@ -36,3 +36,8 @@ def shuffling_of(transformers: str, accelerate: str, processes: int = 1) -> str:
     if processes == 1 or (0, 26, 0) <= release < (0, 30, 0):
         return "drawn"
     return "zero" if (0, 24, 0) <= release < (0, 25, 0) else "shared"
+
+
+def names_runs(transformers: str | None) -> bool:
+    """Whether W&B had the output_dir as the name of a run without one (transformers 4.41 to 4.54)."""
+    return bool(transformers) and (4, 41, 0) <= version_key(transformers or "") < (4, 55, 0)

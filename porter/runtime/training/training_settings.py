@@ -22,6 +22,7 @@ from tunix.sft.sharding_utils import shard_input
 
 from ..batches.evaluation_sets import EvaluationSets
 from ..callbacks import KeepBest
+from ..facts.release_habits import names_runs
 from ..facts.releases import release
 from ..saving.checkpoints import fresh_dir, resume_dir
 from ..saving.main_process import main_print
@@ -97,7 +98,7 @@ def training_config(
         metrics_logging_options=metrics_options(
             args.report_to,
             getattr(args, "logging_dir", None) or os.path.join(args.output_dir, "runs"),
-            args.run_name,
+            args.run_name or (args.output_dir if names_runs(transformers) else None),
             getattr(args, "project", None),
         ),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 # Those of a maker whose other models it has, or whose name has one of these in it.
 NOT_OF_THE_FAMILY = re.compile(
-    r"^qwen-\d|(?:^|[-_.])(?:mixtral|mistral-small-[34]|ministral-3|pixtral|voxtral|gemma-?3n|t5-?gemma|(?:pali|recurrent|vault)"
+    r"^qwen(?:-\d|1[._]8b)|(?:^|[-_.])(?:mixtral|mistral-small-[34]|ministral-3|pixtral|voxtral|gemma-?3n|t5-?gemma|(?:pali|recurrent|vault)"
     r"gemma|shieldgemma-2-|llama-4|llama-3\.2-(?:11b|90b)|llama-guard-(?:4|3-11b)|diffllama|video-?llama|qwen1\.5-moe|"
     r"qwen[\d.]*-(?:vl|omni|audio)(?![a-z])|colqwen|qwen3\.5|qwen3-(?:30b|235b|coder|next)|"
     r"falcon-?mamba|llava|idefics|vl(?![a-z])|a\d+(?:\.\d+)?b(?![a-z\d])|moe(?![a-z]))"
@@ -52,6 +52,8 @@ WITHIN = re.compile(
     r"(?:gpt2|dialogpt|rugpt3?|biogpt|seqgpt|(?<![a-z])(?:m|by|um|code|flan|long|ara|i|vi|ru|pl|ptt|indo|bangla)t5p?|"
     r"m?bart|berta|bert(?!.*\d[.\d]*b(?![a-z])))(?=$|[-_.])"
 )
+# What a tokenizer has of one family alone, which Tunix has not: `tokenizer.eod_id`.
+TOKENIZER_OF = {"eod_id": "Qwen-1 (QWenLMHeadModel)"}
 OF_A_FAMILY = re.compile(r"llama|qwen|gemma|mistral")
 # Linears of an attention over a latent, by which a model called DeepSeek is of V2's or V3's kind, not a Llama.
 LATENT = frozenset(("q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj"))

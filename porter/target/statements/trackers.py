@@ -20,6 +20,7 @@ from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
 from ...engine.script.sites import facts_of
 from ...runtime.facts.field_tables import version_key
+from ...runtime.facts.release_habits import names_runs
 
 KEPT = ("tensorboard", "wandb", "all", "none")
 # Those whose functions raise where nobody has begun a run.
@@ -147,3 +148,10 @@ def _put_there(porting: Porting, key: cst.CSTNode) -> cst.BaseExpression | None:
     if not isinstance(line, cst.Assign) or not module.code(line.targets[0].target).startswith("os.environ["):
         return None
     return line.value if not any(each is line.value for each in module.ancestors(key)) else None
+
+
+def is_named_after_folder(porting: Porting) -> bool:
+    """Whether the source's transformers calls a W&B run that has no name by its output_dir."""
+    folder = porting.value("run.output_dir")
+    day = plain_version(porting.versions.get("transformers", ""))
+    return folder is not None and not folder.is_literal(None) and names_runs(day)

@@ -16,7 +16,7 @@ from ...text.expressions import choice, operand, python, quoted
 from ...text.layout import Arg, Call, render
 from .evaluation import LOSSES, evaluates_in_training, evaluates_never
 from .remarks import marked, remarked, remarked_line
-from .trackers import by_callback, reports_to_all, say_trackers, with_trackers
+from .trackers import by_callback, is_named_after_folder, reports_to_all, say_trackers, with_trackers
 
 
 def training_config(porting: Porting) -> Call:
@@ -322,6 +322,8 @@ def _metrics(porting: Porting) -> list[Arg]:
     name = porting.value("log.run_name")
     if name is not None and not name.is_literal(None):
         options.append(remarked(porting, Arg(porting.text("log.run_name"), "run_name"), "log.run_name"))
+    elif (wanted is None or {"wandb", "all"} & {*wanted}) and is_named_after_folder(porting):
+        options.append(Arg(porting.output_dir(), "run_name"))
     project = porting.value("log.project")
     if project is not None and not project.is_literal(None, "huggingface"):
         options.append(remarked(porting, Arg(porting.text("log.project"), "project"), "log.project"))
