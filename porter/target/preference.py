@@ -219,11 +219,19 @@ def _loss(porting: Porting, kind: str) -> Call:
         kept = Arg(given(porting, "preference_loss", porting.arguments_object))
         return Call(porting.rt("preference_loss"), [kept, *_trainers_own(porting, terms)])
     beta = placed(porting, "loss.beta", "beta")
-    arguments = [beta, *_given(porting, KINDS[kind].terms)]
+    arguments = [beta, *_given(porting, _effective(porting, KINDS[kind].terms))]
     likelihood = porting.value("loss.rpo_alpha")
     if kind == "dpo" and likelihood is not None and not likelihood.is_literal(None):
         arguments = _with_likelihood(porting, arguments)
     return Call(unwritten(porting, KINDS[kind].terms) + porting.rt(KINDS[kind].loss), arguments)
+
+
+def _effective(porting: Porting, terms: Mapping[str, tuple[str, Any]]) -> dict[str, tuple[str, Any]]:
+    """The terms without the default of an alpha that no divergence of this loss has."""
+    divergence = porting.value("loss.f_divergence")
+    idle = divergence is None or (divergence.known and not str(divergence.literal).startswith("alpha"))
+    left = {"loss.f_alpha"} if idle and not porting.given("loss.f_alpha") else set()
+    return {place: term for place, term in terms.items() if place not in left}
 
 
 def _with_likelihood(porting: Porting, arguments: list[Arg]) -> list[Arg]:

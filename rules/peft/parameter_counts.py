@@ -17,6 +17,7 @@ from ._counting_loops import replace_loop, say_packed
 
 PART_OF = "TP210"
 REASON = "the same count over Tunix's parameters"
+OF_FUNCTION = "the same counts of Tunix's parameters, in the words of PEFT's print_trainable_parameters"
 COUNTED = ("parameters", "named_parameters")
 # What a function may call and still only count and print.
 COUNTING = frozenset(
@@ -131,10 +132,10 @@ def _replace_function(porting: Porting, use: Use) -> bool:
         return False
     for call in calls:
         model = module.code(call.args[0].value)
-        porting.edit(*module.span(call), f"{porting.rt('print_trainable_parameters')}({model})", PART_OF, REASON)
+        porting.edit(*module.span(call), f"{porting.rt('print_trainable_parameters')}({model})", PART_OF, OF_FUNCTION)
     if "4bit" not in module.code(function):  # `if p.__class__.__name__ == "Params4bit":`, which counts both
         say_packed(porting, calls[0] if calls else function)
-    porting.remove_statement(function, PART_OF, REASON)
+    porting.remove_statement(function, PART_OF, OF_FUNCTION)
     return True
 
 

@@ -14,11 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 from ...engine.receipts.marking import mark, mark_of
-from ...engine.script.fill_from_tables import table_of
+from ...engine.script.fill_from_tables import plain_version, table_of
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument, indentation
 from ...engine.script.training import Training
 from ...recipe import Value
+from ...releases.history import LIBRARIES, history
 from ...source.remarks import Heading
 from ...text.edits import line_start
 from ...text.layout import Arg, Call, commented
@@ -215,8 +216,17 @@ def default_of(porting: Training, place: str) -> str:
     is_default = value is not None and value.kind == "default" and porting.loop is None
     origin = value.origin if value is not None and is_default else None
     name = origin.file.rsplit(".", 1)[-1] if origin is not None and origin.line == 0 else config_name(porting)
+    if origin is not None and porting.trainer is not None and not _exists(porting, origin.file):
+        name = porting.trainer.qualified.rsplit(".", 1)[-1]  # which took as keywords what became its config's
     possessive = f"{name}'" if name.endswith("s") else f"{name}'s"
     return f"{possessive} default"
+
+
+def _exists(porting: Training, name: str) -> bool:
+    """Whether the source's release has a class of a library."""
+    library = name.partition(".")[0]
+    version = plain_version(porting.versions.get(library, ""))
+    return not version or library not in LIBRARIES or history().has(library, version, name)
 
 
 def config_name(porting: Training) -> str:

@@ -21,7 +21,7 @@ batches = rt.PreferenceBatches(
     epochs=3.0,  # TrainingArguments' default
     batch_size=8,  # TrainingArguments' default
     max_length=1024,
-    truncation_mode="keep_end",  # DPOConfig's default
+    truncation_mode="keep_end",  # DPOTrainer's default
     max_prompt_length=512,
     seed=42,  # the GPU run's order
     trl="0.8.6",  # prepare the rows as this release did
@@ -44,11 +44,7 @@ dpo_trainer = rt.PreferenceTrainer(
             save_decision_policy=rt.SaveOnlyEvery(500), max_to_keep=None
         ),
     ),
-    loss=rt.dpo_loss(
-        beta=0.1,
-        loss_type="ipo",
-        f_alpha_divergence_coef=1.0,  # DPOConfig's default
-    ),
+    loss=rt.dpo_loss(beta=0.1, loss_type="ipo"),
     ref_model=model_ref,
 )
 dpo_trainer.with_training_hooks(

@@ -69,13 +69,7 @@ optimizer = optax.chain(
     ),
 )
 trainer = rt.PreferenceTrainer(
-    model,
-    optimizer,
-    rt.training_config(training_args, batches),
-    loss=rt.dpo_loss(
-        beta=args.beta,
-        f_alpha_divergence_coef=1.0,  # DPOConfig's default
-    ),
+    model, optimizer, rt.training_config(training_args, batches), loss=rt.dpo_loss(beta=args.beta)
 )
 trainer.with_training_hooks(rt.training_hooks(training_args, batches, schedule))
 with mesh:
