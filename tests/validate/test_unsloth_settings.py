@@ -62,3 +62,22 @@ def test_the_release_that_porting_reads_stands_in(monkeypatch: pytest.MonkeyPatc
     assert parts.release() == "2024.12.12"
     parts.tell_release("")
     assert parts.release() != "2024.12.12"
+
+
+def test_a_collator_without_labels_is_one_that_makes_them() -> None:
+    import datasets
+    import tokenizers
+    import transformers
+
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts.trl import with_labels
+
+    words = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizers.Tokenizer(tokenizers.models.BPE()))
+    words.pad_token = "[PAD]"
+    given = {
+        "data_collator": transformers.DataCollatorForSeq2Seq(words),
+        "train_dataset": datasets.Dataset.from_list([{"input_ids": [1]}]),
+    }
+    made = with_labels(given, words)["data_collator"]
+    assert isinstance(made, transformers.DataCollatorForLanguageModeling) and not made.mlm
+    labelled = {**given, "train_dataset": datasets.Dataset.from_list([{"input_ids": [1], "labels": [1]}])}
+    assert with_labels(labelled, words) is labelled

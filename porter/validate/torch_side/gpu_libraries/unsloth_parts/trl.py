@@ -224,12 +224,24 @@ def of_unsloth(original: Any, note: Callable[[str], None]) -> Any:
                 if hasattr(args, name) and length is not None:
                     setattr(args, name, length)
             evaluate_by_training(args)
+            kwargs = with_labels(kwargs, tokenizer)
             super().__init__(model, args, *positional, **kwargs)
 
     # transformers and TRL read which keywords a trainer takes.
     SFTTrainer.__signature__ = inspect.signature(original)
     SFTTrainer.__module__, SFTTrainer.__qualname__ = "trl", original.__qualname__
     return SFTTrainer
+
+
+def with_labels(kwargs: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
+    """A trainer's keywords with a collator that makes labels where the script's makes none, and the rows have none."""
+    import transformers
+
+    columns = getattr(kwargs.get("train_dataset"), "column_names", None) or ()
+    makes_none = isinstance(kwargs.get("data_collator"), transformers.DataCollatorForSeq2Seq)
+    if tokenizer is None or not makes_none or "labels" in columns:
+        return kwargs
+    return {**kwargs, "data_collator": transformers.DataCollatorForLanguageModeling(tokenizer, mlm=False)}
 
 
 def evaluate_by_training(args: Any) -> None:
