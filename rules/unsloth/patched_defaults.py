@@ -158,7 +158,7 @@ def _settle_order(porting: Training, found: dict[str, str], transformers: str) -
         found.pop("data_seed")
         return
     reason = f"The rows come in the order of data_seed={seed}, as in the GPU run: Unsloth sets it in the config."
-    reason += " JAX draws the initial adapter from the same distribution, but not the same numbers."
+    reason += " JAX draws a new adapter from the same distribution, but not the same numbers."
     porting.change_fate(".seed", reason=reason)
 
 
