@@ -162,3 +162,14 @@ trainer.train()
     assert ported.status == "partial"  # `prepare` of a Tunix model
     assert "    rt.print_trainable_parameters(model)\n    return model" in ported.after
     assert "if True" not in ported.after
+
+
+def test_keywords_of_a_config_that_moves_with_its_call_are_not_said_to_be_gone() -> None:
+    """A class of no table, whose object the port gives a name."""
+    text = sft_script(imports="from trl import TrainingArguments", trainer="").replace(
+        "SFTConfig(", "TrainingArguments("
+    )
+    found = port(text)
+    rows = [row for row in found.recipe.fields if row.source.startswith("TrainingArguments.")]
+    assert "args = TrainingArguments(" in found.after and rows
+    assert {row.fate for row in rows} == {"changed"} and all("stays" in row.reason for row in rows)

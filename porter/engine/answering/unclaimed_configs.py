@@ -17,6 +17,7 @@ from ...recipe import Field
 from ...runtime.settings.consumed import CONSUMED
 from ...source.read_value import read_value
 from ...text.edit import Edit
+from ...text.respelled import repeats
 from ..packs.packs import TableRule
 from ..receipts.marking import STAYS
 from ..script.fill_from_tables import JUDGED, judge, mentions_import, plain_version, tables_by_class
@@ -114,7 +115,15 @@ def _of_call(porting: Training, argument: cst.Arg, row: Field, edits: Sequence[E
     if status == "unsupported":
         reason = "nothing of this script is ported; the findings say why"
         return replace(row, fate="manual", target="", reason=reason)
-    if any(edit.start <= start and end <= edit.end for edit in edits):
+    around = [edit for edit in edits if edit.start <= start and end <= edit.end]
+    named = argument.keyword if argument.keyword is not None else argument
+    written = porting.module.text[porting.module.span(named)[0] : end]
+    if any(repeats(edit, written) for edit in around):
+        place = (row.line, row.column)
+        porting.marks.stays.add(("moved", *place))
+        porting.marks.objects[("", *place)] = [(porting.arguments_object, named.value)]  # type: ignore[list-item]
+        return replace(row, fate="changed", reason="its call stays as it is, and is read when the script runs")
+    if around:
         reason = "no trainer of the port takes it, and its statement is gone"
         return replace(row, fate="dropped", target="", reason=reason)
     return replace(row, reason="no trainer of this file takes it" if status else "no ported trainer takes it directly")

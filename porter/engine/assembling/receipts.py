@@ -109,7 +109,9 @@ class Written:
             for text, name in self.porting.marks.objects.get((file, *place), ())
             for line in self._readers(text, name)
         ]
-        if readers:
+        if ("moved", *place) in self.porting.marks.stays:  # with its call, which gives the object its name
+            found += readers or self._given(self.porting.arguments_object)
+        elif readers:
             found += [own, *readers] if own is not None else [] if not file else readers
         return list(dict.fromkeys(found))
 
@@ -164,6 +166,10 @@ class Written:
             if name in names:
                 found += self._carried.get(("given", text, helper), ())
         return found
+
+    def _given(self, text: str) -> list[Line]:
+        """The lines where helpers are given an object."""
+        return [line for helper in CONSUMED for line in self._carried.get(("given", text, helper), ())]
 
     @cached_property
     def _parts(self) -> list[Part]:
