@@ -36,7 +36,7 @@ def test_dropout_while_sampling_is_said_once(dropout: str, after: str, config: s
     text = sft_script(
         imports=IMPORTS,
         between=ADAPTED.format(dropout=dropout),
-        config=config,
+        config=f", gradient_checkpointing=False{config}",
         trainer=data,
         after=f"trainer.train()\n{after}",
     )
@@ -52,3 +52,34 @@ def test_a_pipeline_that_was_made_before_generates_behind() -> None:
         text = sft_script(imports=IMPORTS, between=adapted + early, after=f"trainer.train()\n{after}")
         said = [finding.message for finding in port(text).findings if "in training mode" in finding.message]
         assert [message.startswith("pipeline: ") for message in said] == [True] * says
+
+
+FORGETS = "each token from the one before it alone"
+
+
+@pytest.mark.parametrize(
+    ("dropout", "after", "checkpoints", "pin", "says"),
+    [
+        ("0.0", SAMPLE, True, "4.57.6", f"{FORGETS}: with gradient checkpointing on, transformers 4.57.6"),
+        ("0.1", f"{PIPE}\nprint(pipe('a'))", True, "4.53.0", f"{FORGETS} and with its adapters' dropout"),
+        ("0.1", f"{PIPE}\nprint(pipe('a'))", False, "4.53.0", "generates with its adapters' dropout; the port"),
+        ("0.0", f"{PIPE}\nprint(pipe('a'))", False, "4.57.6", ""),
+        ("0.0", SAMPLE, True, "4.52.4", ""),  # its generate feeds the whole text again
+        ("0.0", f"model.eval()\n{SAMPLE}", True, "4.57.6", ""),
+        ("0.0", f"model.gradient_checkpointing_disable()\n{SAMPLE}", True, "4.57.6", ""),
+        ("0.0", SAMPLE.replace("='pt')", "='pt'), use_cache=False"), True, "4.57.6", ""),
+    ],
+)
+def test_a_cache_that_checkpointing_drops_is_said(
+    dropout: str, after: str, checkpoints: bool, pin: str, says: str
+) -> None:
+    """Tiny models of Llama and Qwen2: 4.41 to 4.52 generate as in evaluation, 4.53 to 5.12 don't."""
+    text = sft_script(
+        imports=f"{IMPORTS}  # pip install transformers=={pin}",
+        between=ADAPTED.format(dropout=dropout),
+        config=f", gradient_checkpointing={checkpoints}",
+        after=f"trainer.train()\n{after}",
+    )
+    found = port(text.replace(", dtype=", ", torch_dtype=")).findings  # as the older releases had it
+    said = [each for each in found if "in training mode" in each.message]
+    assert len(said) == bool(says) and all(says in each.message for each in said), found

@@ -1,8 +1,12 @@
-"""Generation right behind the training, by a model that nothing has switched to evaluation: its adapters drop out.
+"""Generation right behind the training, by a model that nothing has switched to evaluation.
 
 trainer.train()
 model.generate(**inputs)    torch's model is in training mode still, a port's is never while it generates
 pipe("a")                   a pipeline switches a model that it is given no more than generate does
+
+Its adapters drop out. With gradient checkpointing on, a layer in training mode drops its cache besides (transformers
+4.53 and later; before, generate noticed, and fed the whole text again), while generate feeds the last token alone:
+each token depends on the one before it, and on nothing else.
 """
 
 from __future__ import annotations
@@ -13,23 +17,28 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import held_by
+from porter.packs.script import held_by, plain_version, version_key
 
 from ._generation import models
 
 PART_OF = "TP311"
 SWITCHES = re.compile(r"\.(eval|for_inference|evaluate|predict|merge_and_unload)\(|\.train\(False\)")
 PIPELINE = "transformers.pipeline"
+DROPS_CACHE = "4.53"  # the first transformers whose layers do
+CHECKPOINTS = ("memory.gradient_checkpointing", "memory.kbit_gradient_checkpointing")
+WITHOUT_CACHE = re.compile(r"\bgeneration_config\.use_cache *= *False|\.gradient_checkpointing_disable\(")
 
 
 @step(Phase.ANSWER, of="trainer", reads=("reloaded models",))
 def say_dropout_of_samples(porting: Porting) -> None:
-    """One line at the first such generation, where the adapters have dropout and no evaluation came last."""
+    """One line at the first such generation, where the adapters have dropout or layers drop their cache, and no
+    evaluation came last."""
     module, trainer = porting.module, porting.trainer
     drops = [row for row in porting.fields if row.source.endswith(".lora_dropout") and row.value not in ("0", "0.0")]
     strategy = porting.value("eval.strategy")
     generates = "generate(" in module.text or "pipeline(" in module.text
-    if trainer is None or not drops or "unsloth" in module.roots or not generates:
+    forgets = _drops_cache(porting)
+    if trainer is None or not (drops or forgets) or "unsloth" in module.roots or not generates:
         return
     if strategy is not None and not strategy.is_literal("no", None):
         return
@@ -44,11 +53,26 @@ def say_dropout_of_samples(porting: Porting) -> None:
     place, call, said = min(behind, key=lambda each: each[0])
     if SWITCHES.search(module.text[module.span(trainer.node)[1] : place]):
         return
-    message = (
-        f"{said}: the model is in training mode behind trainer.train(), so that the GPU run generates with its "
-        "adapters' dropout; the port generates without."
-    )
-    porting.find(PART_OF, "info", message, "model.eval() in front of it is what is meant.", *module.location(call))
+    begins = f"{said}: the model is in training mode behind trainer.train(), so that the GPU run generates"
+    fix = "model.eval() in front of it is what is meant."
+    if forgets and not re.search(r"\buse_cache *= *False", module.code(call)):
+        more = " and with its adapters' dropout" if drops else ""
+        message = (
+            f"{begins} each token from the one before it alone{more}: with gradient checkpointing on, transformers "
+            f"{forgets} drops the cache. The port generates from the whole text: expect another."
+        )
+        porting.find(PART_OF, "info", message, fix, *module.location(call))
+    elif drops:
+        message = f"{begins} with its adapters' dropout; the port generates without."
+        porting.find(PART_OF, "info", message, fix, *module.location(call))
+
+
+def _drops_cache(porting: Porting) -> str:
+    """The release of transformers, where its layers drop their cache in training mode; else nothing."""
+    release = plain_version(porting.versions.get("transformers", ""))
+    checkpoints = any(porting.known(place) is True for place in CHECKPOINTS)
+    drops = checkpoints and version_key(release) >= version_key(DROPS_CACHE)
+    return release if drops and not WITHOUT_CACHE.search(porting.module.text) else ""
 
 
 def _generations(porting: Porting, model: cst.BaseExpression, trained: bool) -> Iterator[tuple[cst.Call, bool, str]]:
