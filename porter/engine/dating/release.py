@@ -276,9 +276,8 @@ def date(porting: Training, library: str) -> Date | None:
     why = f"the newest release with {row.text} ({library} {gone} has none)"
     found = Date(older[-1], why) if older else None
     by_day = _of_last_commit(porting, library)
-    if found is None or by_day is None or version_key(by_day.version) > version_key(found.version):
-        return found
-    return by_day if by_day.version != found.version else replace(found, day=by_day.day)
+    is_older = found is not None and by_day is not None and version_key(by_day.version) < version_key(found.version)
+    return by_day if is_older else found
 
 
 def _of_last_commit(porting: Training, library: str) -> Date | None:
