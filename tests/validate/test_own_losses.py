@@ -21,6 +21,9 @@ def test_the_targets_of_the_loss_are_the_labels() -> None:
     config = transformers.LlamaConfig(vocab_size=16, num_key_value_heads=1, **sizes)
     model = transformers.LlamaForCausalLM(config)
     ids = torch.tensor([[3, 4, 9], [5, 9, 9]])
+    watch.forward(model.model, (), {"input_ids": ids}, None)  # within the one that has the loss
+    watch.crossed(ids[:, 1:].reshape(-1), 9)
+    assert not seen
     watch.forward(model, (), {"input_ids": ids}, model(input_ids=ids))
     watch.crossed(torch.zeros(3), -100)  # of something else
     assert not seen

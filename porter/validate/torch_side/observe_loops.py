@@ -46,7 +46,7 @@ class Watch:
         if self.busy or not torch.is_grad_enabled() or self.observer.done:
             return
         if labels is None:
-            if isinstance(module, transformers.PreTrainedModel):
+            if isinstance(module, transformers.PreTrainedModel) and module.get_output_embeddings() is not None:
                 self.bare, self.outer = (module, args, kwargs, outputs), None
             elif hasattr(module, "peft_config") and self.bare is not None:
                 self.outer = module
@@ -57,12 +57,12 @@ class Watch:
             self.model = module  # around the one above
 
     def _micro_batch(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
+        self.bare = None
         ids = kwargs.get("input_ids", args[0] if args else None)
         self.observer.batch({"attention_mask": None, **kwargs, "input_ids": ids})
         self.observer.row_loss(module, args, kwargs, outputs)
         self.model = module
         self.micro += 1
-        self.bare = None
 
     def crossed(self, target: Any, ignored: int) -> None:
         """A cross-entropy of the loop's own: its targets are the labels of the forward pass that had none."""

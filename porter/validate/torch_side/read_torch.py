@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from types import FrameType
 from typing import Any
 
@@ -133,7 +134,7 @@ def describe(args: Any, state: Any, model: Any, optimizer: Any, shapes: dict[str
     epsilon = group.get("eps")
     norm = args.max_grad_norm
     return {
-        "optimizer": type(inner).__name__.lower(),
+        "optimizer": re.sub(r"^paged|(?:8|32)bit$", "", type(inner).__name__.lower()),  # bitsandbytes' are the same
         "optimizer_arguments": {key: float(group[key]) for key in OPTIMIZER_ARGUMENTS if key in group},
         "beta1": betas[0],
         "beta2": betas[1],
