@@ -18,7 +18,7 @@ from ..engine.script.sites import Argument
 from ..runtime.facts import releases
 from ..text.expressions import quoted
 from ..text.layout import Arg
-from .sft import counted_when_it_runs, unsloths_count
+from .sft import unsloths_count
 from .statements.common_statements import (
     Writing,
     batch_lines,
@@ -140,9 +140,5 @@ def _as_release(porting: Porting, *, always: bool) -> list[Arg]:
     if porting.loop is not None or same:
         return attention
     known = releases.release(None, version, porting.counted_by)
-    if porting.recipe.family and not known.counts_tokens_of(porting.recipe.family):
-        version = releases.LAST_OF_MEANS
-    if (counted := counted_when_it_runs(porting, version)) is not None:
-        return [counted, *attention]
     steps = Arg(quoted(version), "transformers", "# steps and mean as with this release")
     return [steps, *unsloths_count(porting, known), *attention]

@@ -187,15 +187,6 @@ def release(porting: Porting) -> str:
     return plain_version(porting.versions.get("trl", ""))
 
 
-def counted_when_it_runs(porting: Porting, version: str) -> Arg | None:
-    """`transformers=rt.counting_release(model, "4.46.3")` where only the script knows whether the model is Mistral."""
-    known = releases.release(None, version, porting.counted_by)
-    if porting.recipe.family or not known.depends_on_family:
-        return None
-    code = f"{porting.rt('counting_release')}({porting.names.model}, {quoted(version)})"
-    return Arg(code, "transformers", "# Mistral's micro-batches count apart there")
-
-
 def release_arguments(porting: Porting) -> list[Arg]:
     """`trl="0.8.6"` where that release prepared rows otherwise than today's; `transformers=` where not of its day."""
     version = release(porting)
@@ -209,12 +200,7 @@ def release_arguments(porting: Porting) -> list[Arg]:
     own = plain_version(porting.versions.get("transformers", "")) or source.transformers
     unsloth = porting.counted_by
     known = releases.release(version or None, own, unsloth)
-    if porting.recipe.family and not known.counts_tokens_of(porting.recipe.family):
-        comment = f"# {own} averages the micro-batches of this model apart, as 4.45 did those of all"
-        arguments.append(Arg(quoted(releases.LAST_OF_MEANS), "transformers", comment))
-    elif (counted := counted_when_it_runs(porting, own)) is not None:
-        arguments.append(counted)
-    elif not source.sums_like(own):
+    if not source.sums_like(own):
         arguments.append(Arg(quoted(own), "transformers", "# and sum the loss as this one"))
     return [*arguments, *unsloths_count(porting, known)]
 

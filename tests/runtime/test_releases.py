@@ -151,14 +151,25 @@ def test_steps_sum_what_the_release_summed(trl: str, number: int) -> None:
 def test_mistral_is_told_apart_when_a_script_runs() -> None:
     from types import SimpleNamespace
 
-    from porter.runtime.facts.mistral_means import counting_release, undivided
+    from porter.runtime.facts.mistral_means import mean_over, undivided
 
     def loaded(family: str) -> SimpleNamespace:
-        return SimpleNamespace(porter=SimpleNamespace(family=SimpleNamespace(name=family)))
+        return SimpleNamespace(porter=SimpleNamespace(family=SimpleNamespace(name=family, table={}), config={}))
 
-    assert [counting_release(loaded(family), "4.46.3") for family in ("mistral", "qwen2")] == ["4.45", "4.46.3"]
+    assert [mean_over(loaded(family), "4.46.3") for family in ("mistral", "qwen2")] == ["micro_batch", "step"]
+    assert [mean_over(loaded("mistral"), release) for release in ("4.45.2", "4.48.3")] == ["step", "step"]
     assert [undivided(loaded(family), 8, "4.46.3") for family in ("mistral", "qwen2")] == [8.0, 1.0]
     assert undivided(loaded("mistral"), 8, "4.48.3") == 1.0
+
+
+def test_mistral_reads_the_micro_batches_of_its_release() -> None:
+    """Under 4.46 an epoch's last group has rows % accumulation of them: 1 of 5, so that 8 epochs make a step."""
+    settings = {"text_field": "text", "max_length": styles.LENGTH, "mean_over": "micro_batch"}
+    made = batches("0.12.2", styles.run_rows(9), settings, styles.PAD, epochs=1, batch_size=2, accumulation=8)
+    [(rows, share, _)] = made._steps
+    assert len(rows) == 16
+    trained = made._rows.trained[rows].reshape(8, 2).sum(axis=1)
+    assert np.allclose(share.reshape(8, 2) * trained[:, None], 1 / 8)
 
 
 def test_models_with_a_vision_tower_average_micro_batches() -> None:

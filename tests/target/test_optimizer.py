@@ -186,7 +186,7 @@ def test_a_model_that_only_the_script_knows_may_be_mistral(releases: str, asked:
     text = f"# pip install {releases}\nimport sys\n" + PLAIN.replace("'Qwen/Qwen3-0.6B'", "sys.argv[1]")
     written = port(text.replace("SFTConfig('out')", "SFTConfig('out', gradient_accumulation_steps=4)")).after
     assert "sys.argv[1]" in written
-    assert (f'transformers=rt.counting_release(model, "{asked}")' in written) == bool(asked)
+    assert (f'mean_over=rt.mean_over(model, "{asked}"),  # Mistral' in written) == bool(asked)
     assert (f'optax.scale(rt.undivided(model, 4, "{asked}"))' in written) == bool(asked)
 
 

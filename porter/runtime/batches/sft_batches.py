@@ -59,8 +59,8 @@ class SFTBatches:
     `drop_last`: dataloader_drop_last, `sampling`: train_sampling_strategy, `label_smoothing`: label_smoothing_factor,
     which `token_loss` finds in the batches; a step's loss is then the sum of its micro-batches' own means).
     `mean_over`: "micro_batch" where each micro-batch of a process takes its own mean, and a step the mean of these, as
-    transformers has it for multimodal models. `neftune_noise_alpha`: noise on the embeddings, in training alone, of the
-    size that the GPU run's padding gives it.
+    transformers has it for multimodal models, and had it for Mistral in 4.46 and 4.47. `neftune_noise_alpha`: noise on
+    the embeddings, in training alone, of the size that the GPU run's padding gives it.
 
     `dataset` is a `datasets.Dataset`, a list of dicts, or an IterableDataset, of which `max_steps` steps are read.
     Where such a stream is too short and its end doesn't fill a step, those rows are left out (the Trainer lets their
@@ -196,7 +196,7 @@ class SFTBatches:
             sampling=sampling,
             shuffling=shuffling,
             tokens_of_all=average_tokens_across_devices,
-            micro_batches_apart="sum" if label_smoothing > 0 else "mean" if mean_over == "micro_batch" else "",
+            micro_batches_apart="mean" if mean_over == "micro_batch" else "sum" if label_smoothing > 0 else "",
             width=np.sum if self._flattens(self._packing) else lambda lengths: rounded(np.max(lengths), multiple),
         )
         self.steps_per_epoch, self.steps = self._steps.per_epoch, self._steps.count

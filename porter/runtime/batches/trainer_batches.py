@@ -230,11 +230,11 @@ class TrainerBatches:
     def _weights(self, rows: Sequence[CollatedRow], places: np.ndarray) -> np.ndarray:
         """What a token of each row counts in the step's loss, (n,)."""
         processes = self._deal.processes
-        if self._label_smoothing and self._release.counts_tokens:
-            together, means = places[:, 0] * processes + places[:, 1], 1 if self._tokens_of_all else processes
-        elif self._mean_over == "micro_batch":
+        if self._mean_over == "micro_batch":
             made = int(places[:, 0].max()) + 1 if self._divides_by_made else self._deal.accumulation
             together, means = places[:, 0] * processes + places[:, 1], made * processes
+        elif self._label_smoothing:
+            together, means = places[:, 0] * processes + places[:, 1], 1 if self._tokens_of_all else processes
         elif self._tokens_of_all:
             together, means = np.zeros(len(rows), int), 1
         else:

@@ -16,7 +16,6 @@ TODAY = "1.16.0"  # the release that this runtime follows when none is named
 OLDEST = (0, 7)
 # `Release.of_no_token` → the name under which batches say which padding has no token to see.
 BLIND = {"row": "sees_row", "mean": "averages_row", "past": "averages_past"}
-LAST_OF_MEANS = "4.45"  # transformers' last release that took no mean over the tokens of a step
 COUNTS_ATTENDED = (2025, 7, 7)  # Unsloth's release from which padding that has labels doesn't count among the tokens
 RAISES_BY_STEP = (2025, 11, 4)  # Unsloth's first release that raises GRPO's batch by the completions of a whole step
 SETTLES_ACCELERATE = (2026, 4, 5)  # Unsloth's first release that keeps accelerate from dividing a second time

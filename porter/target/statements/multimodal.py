@@ -1,7 +1,8 @@
-"""The loss of multimodal models, whose micro-batches transformers averages one by one.
+"""The loss of models whose micro-batches transformers averages one by one.
 
 `Gemma3ForConditionalGeneration` and Gemma 4's class, which AutoModelForCausalLM loads for all but the text models, have
 `accepts_loss_kwargs = False`: a step's gradient is the mean of its micro-batches' means, not the mean over its tokens.
+Mistral's class took no number of tokens under transformers 4.46 and 4.47 either.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ APART = '"micro_batch"'
 
 
 def own_mean(porting: Porting) -> str:
-    """The code of `mean_over=` for a model that may be multimodal; empty where it isn't, or where nothing differs."""
+    """The code of `mean_over=` for a model that may have a mean of its own; empty where it has none, or nothing
+    differs."""
+    if may_be_mistral(porting):
+        return APART if porting.recipe.family else _asked(porting)
     version, site = plain_version(porting.versions.get("transformers", "")), porting.model
     one = porting.value("batch.accumulation")
     alone = (one is None or one.is_literal(1)) and porting.known("mesh.processes", 1) == 1
@@ -39,6 +43,24 @@ def own_mean(porting: Porting) -> str:
         return APART
     if porting.recipe.family is None and not _is_named(porting):
         return ""
+    return _asked(porting)
+
+
+def may_be_mistral(porting: Porting) -> bool:
+    """Whether the model is a Mistral, or may be, under a release that counts no tokens of its micro-batches.
+
+    Those have a mean of their own also where each is a step: a row's first token isn't counted in it.
+    """
+    version = plain_version(porting.versions.get("transformers", ""))
+    if not version or porting.loop is not None:
+        return False
+    known = release(None, version, porting.counted_by)
+    return known.counts_tokens and not known.counts_tokens_of(porting.recipe.family or "mistral")
+
+
+def _asked(porting: Porting) -> str:
+    """The code that asks the model when the port runs."""
+    version = plain_version(porting.versions.get("transformers", ""))
     return f"{porting.rt('mean_over')}({porting.names.model}, {quoted(version)})"
 
 
@@ -53,4 +75,10 @@ def _is_named(porting: Porting) -> bool:
 def mean_arguments(porting: Porting) -> list[Arg]:
     """`mean_over="micro_batch"` of the batches, where the model's own loss is that."""
     code = own_mean(porting)
-    return [Arg(code, "mean_over", "# a multimodal model's loss in transformers")] if code else []
+    version = plain_version(porting.versions.get("transformers", ""))
+    of = (
+        f"Mistral's loss in transformers {version}"
+        if may_be_mistral(porting)
+        else "a multimodal model's loss in transformers"
+    )
+    return [Arg(code, "mean_over", f"# {of}")] if code else []
