@@ -40,6 +40,10 @@ def read_mask(porting: Training) -> None:
     version = plain_version(porting.versions.get("trl", ""))
     if name is not None and name.startswith("trl.") and name.endswith(f".{COMPLETION_ONLY}"):
         porting.change_fate(".data_collator", fate="exact", target="rt.SFTBatches(label_mask=)", reason="")
+        packs = porting.known("data.packing", False) is True and version_key(version) < (0, 15)
+        if packs or _runs_together(porting, version_key(version)):
+            _say(porting, argument, f"TRL {version} refuses it beside rows that are packed: the GPU run ends")
+            return
     elif name == DEFAULT and version_key(version) < (0, 16, 1) and _is_trainers_own(porting, made[-1]):
         _left_out(porting, argument, made, f"TRL {version} takes this collator anyway")
     elif name == DEFAULT and _runs_together(porting, version_key(version)):
@@ -126,7 +130,7 @@ def _names_labels(porting: Training) -> bool:
 
 def _say(porting: Training, argument: Argument, message: str) -> None:
     porting.change_fate(".data_collator", fate="manual", target="", reason=message)
-    fix = "Leave data_collator= out: the port makes labels as TRL does."
+    fix = "Leave data_collator= out, with which the port makes labels as TRL does; or don't pack the rows."
     porting.withdraw(".data_collator")
     message = f"data_collator={shown(argument.text)}: {message}."
     porting.find(RULE, "error", message, fix, argument.line, argument.column)

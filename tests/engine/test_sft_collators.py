@@ -67,6 +67,16 @@ def test_collators_with_which_the_gpu_run_ends(collator: str, config: str, after
     assert status == "partial" and said in found and "label_mask" not in text
 
 
+@pytest.mark.parametrize(("trl", "packing"), [("0.14.0", True), ("0.19.1", True), ("0.14.0", False)])
+def test_a_mask_of_answers_is_refused_beside_packed_rows(trl: str, packing: bool) -> None:
+    mask = 'DataCollatorForCompletionOnlyLM("### Answer:", tokenizer=tokenizer)'
+    imports = f"{IMPORT}\nfrom trl import DataCollatorForCompletionOnlyLM"
+    script = sft_script(TOKENIZER, imports=imports, config=f", packing={packing}", trainer=f", data_collator={mask}")
+    found = port(script, source_trl=trl)
+    assert (found.status == "partial") == packing, found.recipe.findings
+    assert ("refuses it beside rows that are packed" in str(found.recipe.findings)) == packing
+
+
 def test_a_collator_of_a_variable_goes_with_its_last_use() -> None:
     _, text, _ = ported("collator", between=f"collator = {MADE}")
     assert "ollator" not in text.split("mesh =")[1]
