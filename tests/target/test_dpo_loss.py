@@ -39,6 +39,16 @@ def test_rpo_alpha_and_the_loss_beside_it(given: str, written: str) -> None:
     assert not [each for each in found.findings if "no line of the port" in each.message]
 
 
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [("f_alpha_divergence_coef=0.7", True), ('f_divergence_type="alpha_divergence"', True), ("beta=0.2", False)],
+)
+def test_the_default_of_alpha_is_written_beside_its_divergence_alone(given: str, written: bool) -> None:
+    found = port(SCRIPT.format(given=given), source_trl="0.15.2")
+    assert ("f_alpha_divergence_coef" in found.after) == written and found.status == "ported"
+    assert len([each for each in found.findings if "logits/chosen" in each.message]) == 1
+
+
 def test_an_rpo_alpha_of_none_is_no_loss() -> None:
     assert dpo_loss(rpo_alpha=None) == dpo_loss()
     assert dpo_loss(rpo_alpha=0.5, loss_type="ipo") == dpo_loss(loss_type=["ipo", "sft"], loss_weights=[1.0, 0.5])
