@@ -148,6 +148,10 @@ def _is_cut_so(porting: Training) -> bool:
     given = porting.trainer.argument("max_seq_length", "max_length") if porting.trainer is not None else None
     value = given.value if given is not None else of_model
     held = trls_length(porting) if _is_plain(porting) else of_model
+    if given is not None and given.value.known and of_model is not None and of_model.known:
+        # Unsloth reduces what the trainer is given to the model's.
+        numbers = [each for each in (given.value.literal, of_model.literal) if isinstance(each, int)]
+        return held is None or (str(min(numbers)) if numbers else given.value.code) == held.code
     return value is None or held is None or value.code == held.code
 
 
