@@ -117,7 +117,7 @@ model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B")
 trainer = Trainer(model, TrainingArguments("out"), train_dataset=load_dataset("x", split="train"))
 trainer.train()
 """
-BAR = " 201/201 [00:00&lt;00:00, 9.1it/s, Materializing param=model.norm.weight]"
+BAR = " 201/201 [00:00&lt;00:00, 9.1it/s, Materializing param=model.norm.weight]".replace(" ", "\N{FIGURE SPACE}")
 
 
 def plain(folder: Path, printed: str = "", bar: str = "", *, colab: bool = True, source: str = PLAIN) -> dict[str, str]:

@@ -18,6 +18,7 @@ from typing import Any
 from ...releases.versions import Pin, key
 
 RELEASE = r"(\d+(?:\.\d+)+)[\w.+]*"
+FIGURE_SPACE = "\N{FIGURE SPACE}"  # which tqdm puts into the texts of its widgets
 TEXT = r"""(?P<quote>["'])(?P<before>(?:(?!(?P=quote))[^{}\\\n])*)"""
 
 
@@ -96,7 +97,7 @@ def _widgets(notebook: Mapping[str, Any]) -> Iterator[str]:
     for name in {**held, **_inner(held, "state")}:
         value = _inner(_inner(held if name in held else _inner(held, "state"), name), "state").get("value")
         if isinstance(value, str):
-            yield html.unescape(value)
+            yield html.unescape(value).replace(FIGURE_SPACE, " ")
 
 
 def _inner(held: Mapping[str, Any], name: str) -> Mapping[str, Any]:
