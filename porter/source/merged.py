@@ -74,6 +74,9 @@ class Merged(Module):
         start, end = part.module.span(node)
         return start + part.start, end + part.start
 
+    def line_in_file(self, node: cst.CSTNode) -> int:
+        return self.location(node)[0] - self._part_of[node].line
+
     @cached_property
     def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
         return {child: parent for part in self.parts for child, parent in part.module.parents.items()}

@@ -114,6 +114,10 @@ class SourceText:
         """Line and column of `node`, both from 1."""
         return self.line_column(self.span(node)[0])
 
+    def line_in_file(self, node: cst.CSTNode) -> int:
+        """The line of `node` in its own file, from 1: what a message says."""
+        return self.location(node)[0]
+
     def line_column(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset in `text`, both from 1."""
         line = bisect_right(self._line_starts, offset)

@@ -419,3 +419,46 @@ def test_a_module_in_the_words_of_a_newer_python(tmp_path: Path) -> None:
     port = ported(tmp_path, "from models import load_model", "load_model", models=models)
     assert port.status == "ported" and "from models_tunix import load_model" in port.after
     assert 'f"{row["text"]}"' in port.modules[0].after
+
+
+LOOP = """\
+from accelerate import Accelerator
+from torch.optim import AdamW
+from torch.utils.data import DataLoader
+
+from helpers import collate, load_model, rows
+
+accelerator = Accelerator()
+model = load_model("Qwen/Qwen3-0.6B")
+loader = DataLoader(rows(), batch_size=4, shuffle=True, collate_fn=collate)
+optimizer = AdamW(model.parameters(), lr=1e-4)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for epoch in range(2):
+    for batch in loader:
+        loss = model(**batch).loss
+        accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+        print(loss)
+"""
+HELPERS = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, default_data_collator as collate
+
+
+def rows():
+    return load_dataset("some/rows", split="train")
+
+
+def load_model(name):
+    return AutoModelForCausalLM.from_pretrained(name)
+"""
+
+
+def test_a_line_that_a_message_names_is_that_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "LICENSE").write_text("free\n")
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    (tmp_path / "train.py").write_text(LOOP)
+    port = port_script(tmp_path / "train.py")
+    said = [finding.message for finding in port.findings if "What the loop prints and logs" in finding.message]
+    assert len(said) == 1 and "(line 18)" in said[0], [str(finding) for finding in port.findings]

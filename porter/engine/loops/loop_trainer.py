@@ -334,7 +334,7 @@ def _say_left(porting: Training, loop: Loop) -> None:
     site = porting.trainer
     assert site is not None
     for what, (said, _) in SAID.items():
-        lines = [porting.module.location(left.node)[0] for left in loop.left if left.what == what]
+        lines = [porting.module.line_in_file(left.node) for left in loop.left if left.what == what]
         if lines:
             where = ", ".join(map(str, lines[:6]))
             message = f"The loop is replaced by Tunix's trainer; {said} (line {where}) are not in the port."
@@ -344,10 +344,10 @@ def _say_left(porting: Training, loop: Loop) -> None:
             message, fix = GUARDS[left.what]
             porting.find(site.rule, "warning", message, fix, *porting.module.location(left.node), todo=False)
     for use, name, filled in read_behind(porting.module, loop):
-        line = porting.module.location(filled)[0]
+        line = porting.module.line_in_file(filled)
         message = f"{name} is read here, and the loop that filled it (line {line}) is Tunix's trainer now."
         porting.find(site.rule, "error", message, HISTORY, *porting.module.location(use))
-    lines = [porting.module.location(left.node)[0] for left in loop.left if left.what == "logging"]
+    lines = [porting.module.line_in_file(left.node) for left in loop.left if left.what == "logging"]
     if lines:
         where = ", ".join(map(str, lines[:6])) + (" and more" if len(lines) > 6 else "")
         message = f"What the loop prints and logs (line {where}) is replaced by rt.log_every's lines."

@@ -223,7 +223,7 @@ def _made_again(porting: Training, role: str, name: str) -> NotStandard | None:
     sites = [site for site in porting.sites if site.role == role and site.variable == name]
     if len(sites) < 2:
         return None
-    lines = ", ".join(str(site.line) for site in sites)
+    lines = ", ".join(str(porting.module.line_in_file(site.node)) for site in sites)
     reason = f"`{name}` is made in {len(sites)} places (line {lines}), and which one is trained with is not told"
     return NotStandard(sites[-1].node, reason, ONCE)
 
