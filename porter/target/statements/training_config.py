@@ -282,14 +282,16 @@ def reporters(porting: Porting) -> list[str] | None:
     if value is not None and value.is_literal(None) and reports_to_all(porting):
         if _turns_wandb_off(porting.module.text):
             return []
-        if "wandb" in porting.module.roots or "WANDB_" in porting.module.text:
-            return ["wandb"]
         site = porting.trainer
         assert site is not None
         said = "report_to=None" if porting.given("log.report_to") else "report_to isn't set"
-        message = f"{said}: transformers 4 reports to every tracker that is installed, the port to none."
-        fix = 'Set it, report_to="tensorboard", for a log of the port.'
+        wandb = "wandb" in porting.module.roots or "WANDB_" in porting.module.text
+        to = "W&B alone" if wandb else "none"
+        message = f"{said}: transformers 4 reports to every tracker that is installed, the port to {to}."
+        fix = 'Set it, report_to="tensorboard", for a log of the port.' if not wandb else "Name those that you want."
         porting.find("TP101", "info", message, fix, site.line, site.column)
+        if wandb:
+            return ["wandb"]
     if value is None:
         return []
     if not value.known:
