@@ -37,6 +37,7 @@ KNOWN: dict[str, str] = {
     "engine/dating/refused_tries.py": "unsloth",
     "engine/dating/release.py": "accelerate peft transformers trl",
     "engine/dating/row_order.py": "accelerate transformers trl",
+    "engine/dating/said_release.py": "transformers trl",
     "engine/loops/loop_trainer.py": "accelerate deepspeed peft torch transformers",
     "engine/loops/unread/unknown_training.py": "accelerate datasets torch trl unsloth",
     "engine/packs/packs.py": "accelerate bitsandbytes datasets peft swanlab torch transformers trl unsloth",

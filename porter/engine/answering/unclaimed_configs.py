@@ -51,7 +51,8 @@ def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | No
             value = shown(module.code(argument.value))
             source = f"{name.split('.', 1)[-1]}.{keyword}"
             row = Field(source, value, "exact", STAYS, "", "TP001", line, column)
-            row = _of_holder(porting, call, row, fates) or _of_call(porting, argument, row, edits, status)
+            moves = tables.get(name) is None and bool(porting.arguments_object)
+            row = _of_holder(porting, call, row, fates) or _of_call(porting, argument, row, edits, status, moves)
             if name in porting.moved and row.target == STAYS and _is_used(porting, call):
                 if read := _is_read(porting, call, keyword, edits):
                     porting.marks.objects[("", line, column)] = [(read, keyword)]
@@ -110,18 +111,21 @@ def _of_holder(porting: Training, call: cst.Call, row: Field, fates: _Fates) -> 
     return None
 
 
-def _of_call(porting: Training, argument: cst.Arg, row: Field, edits: Sequence[Edit], status: Status | None) -> Field:
+def _of_call(
+    porting: Training, argument: cst.Arg, row: Field, edits: Sequence[Edit], status: Status | None, moves: bool
+) -> Field:
+    """`moves` is whether an edit that repeats the keyword makes the arguments' object of its call, of no table."""
     start, end = porting.module.span(argument.value)
     if status == "unsupported":
         reason = "nothing of this script is ported; the findings say why"
         return replace(row, fate="manual", target="", reason=reason)
     around = [edit for edit in edits if edit.start <= start and end <= edit.end]
-    named = argument.keyword if argument.keyword is not None else argument
-    written = porting.module.text[porting.module.span(named)[0] : end]
-    if any(repeats(edit, written) for edit in around):
+    assert argument.keyword is not None
+    written = porting.module.text[porting.module.span(argument.keyword)[0] : end]
+    if moves and any(repeats(edit, written) for edit in around):
         place = (row.line, row.column)
         porting.marks.stays.add(("moved", *place))
-        porting.marks.objects[("", *place)] = [(porting.arguments_object, named.value)]  # type: ignore[list-item]
+        porting.marks.objects[("", *place)] = [(porting.arguments_object, argument.keyword.value)]
         return replace(row, fate="changed", reason="its call stays as it is, and is read when the script runs")
     if around:
         reason = "no trainer of the port takes it, and its statement is gone"
