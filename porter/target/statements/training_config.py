@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
 from ...engine.script.callback_methods import reads_tokenizer
 from ...engine.script.fill_from_tables import plain_version
@@ -16,7 +14,7 @@ from ...text.expressions import choice, operand, python, quoted
 from ...text.layout import Arg, Call, render
 from .evaluation import LOSSES, evaluates_in_training, evaluates_never
 from .remarks import marked, remarked, remarked_line
-from .trackers import by_callback, is_named_after_folder, reports_to_all, say_trackers, with_trackers
+from .trackers import is_named_after_folder, reporters, say_trackers, with_trackers
 
 
 def training_config(porting: Porting) -> Call:
@@ -271,42 +269,6 @@ def _saves_only(porting: Porting) -> bool:
     """Whether no checkpoint is saved at the end unless one is due, as in transformers before 4.42."""
     version = plain_version(porting.versions.get("transformers", ""))
     return str(porting.known("save.strategy", "no")) == "steps" and not release(None, version or None).saves_last
-
-
-def reporters(porting: Porting) -> list[str] | None:
-    """The names in `report_to`; None when only the script knows.
-
-    transformers 4, told nothing, reports to all that are installed, which W&B is where the script speaks of it.
-    """
-    value = porting.value("log.report_to")
-    if value is not None and value.is_literal(None) and reports_to_all(porting):
-        if _turns_wandb_off(porting.module.text):
-            return []
-        site = porting.trainer
-        assert site is not None
-        said = "report_to=None" if porting.given("log.report_to") else "report_to isn't set"
-        wandb = "wandb" in porting.module.roots or "WANDB_" in porting.module.text
-        to = "W&B alone" if wandb else "none"
-        message = f"{said}: transformers 4 reports to every tracker that is installed, the port to {to}."
-        fix = 'Set it, report_to="tensorboard", for a log of the port.' if not wandb else "Name those that you want."
-        porting.find("TP101", "info", message, fix, site.line, site.column)
-        if wandb:
-            return ["wandb"]
-    if value is None:
-        return []
-    if not value.known:
-        return None
-    found = value.literal
-    names = [found] if isinstance(found, str) else list(found) if isinstance(found, list | tuple) else []
-    return [name for name in names if name not in ("none", *by_callback(porting))]
-
-
-def _turns_wandb_off(text: str) -> bool:
-    """Whether a script sets WANDB_DISABLED or WANDB_MODE to what turns W&B off: not to "false", "online", "offline"."""
-    given = re.findall(r"WANDB_(?:DISABLED|MODE)\b[\"']?\]?\s*[=,:]?\s*[\"']?(\w*)", text)
-    return any(
-        value.lower() not in ("false", "0", "no", "off", "online", "offline", "run", "shared") for value in given
-    )
 
 
 def _metrics(porting: Porting) -> list[Arg]:
