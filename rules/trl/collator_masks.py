@@ -25,7 +25,12 @@ REFUSED = "TRL {} takes no collator beside rows that are run together: the GPU r
 ENDS = "the GPU run ends at its first step, as the model returns no loss without labels"
 
 
-@step(Phase.READ, of="trainer", reads=("script values", "masked_behind", "rows_by"), fills=("data.collator",))
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("script values", "data.packing", "masked_behind", "rows_by"),
+    fills=("data.collator",),
+)
 def read_mask(porting: Training) -> None:
     """`data_collator=DataCollatorForCompletionOnlyLM(...)` becomes `label_mask=`; what a release did anyway goes."""
     site = porting.trainer
