@@ -24,7 +24,7 @@ def write_quantization(porting: Porting) -> None:
     for site in porting.of_role("quantization"):
         if site is not config:  # another model's
             stays(porting, site.arguments)
-    if value is not None and not value.known and re.match(r"BitsAndBytesConfig\(load_in_\dbit=", value.code):
+    if value is not None and not value.known and re.search(r"(^| or )BitsAndBytesConfig\(load_in_\dbit=", value.code):
         porting.imports.add(f"from {porting.runtime_module('arguments')} import BitsAndBytesConfig")
     for site in porting.of_role("quantization"):
         if not porting.covered(site.start):

@@ -49,3 +49,40 @@ def test_without_a_flag_the_models_class_gets_them_and_raises(flag: str) -> None
     found = loaded(f'{flag}bnb_4bit_quant_type="nf4"')
     assert found.status == "partial"
     assert any("bnb_4bit_quant_type is not a keyword" in each.message for each in found.findings)
+
+
+BESIDE = """kwargs = {}
+if len(sys.argv) > 1:
+    kwargs["quantization_config"] = BitsAndBytesConfig(load_in_8bit=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "keywords", "written"),
+    [
+        (
+            BESIDE,
+            'load_in_4bit=True, bnb_4bit_quant_type="nf4", **kwargs',
+            'kwargs.get("quantization_config") or "nf4"',
+        ),
+        (
+            BESIDE,
+            "load_in_4bit=len(sys.argv) > 2, **kwargs",
+            'kwargs.get("quantization_config") or BitsAndBytesConfig(load_in_4bit=len(sys.argv) > 2)',
+        ),
+        (
+            "config = None\nif len(sys.argv) > 1:\n    config = BitsAndBytesConfig(load_in_8bit=True)\n",
+            "load_in_4bit=True, quantization_config=config",
+            'config or "fp4"',
+        ),
+    ],
+)
+def test_beside_a_config_that_the_run_may_give_they_are_read_without_one(
+    before: str, keywords: str, written: str
+) -> None:
+    imports = f"import sys\n{IMPORTS}\nfrom transformers import BitsAndBytesConfig"
+    text = sft_script(before, imports=imports, load=f", {keywords}", trainer=", peft_config=LoraConfig()")
+    found = port(text, source_trl="0.12.0")
+    assert found.status == "ported", found.findings
+    assert f"quantization={written}" in " ".join(found.after.split())
+    assert any("beside a quantization_config" in each.message for each in found.findings)

@@ -14,9 +14,9 @@ import libcst as cst
 
 from ...recipe import Origin, Value, literal_code
 from ...runtime.facts.stored_formats import base_name, unread_format
-from ...text.expressions import is_atom, parsed
+from ...text.expressions import is_atom, parsed, quoted
 from ..script.fill_from_tables import bindings_of, fill_site, follow, table_of
-from ..script.following.may_be_none import may_be_none
+from ..script.following.may_be_none import is_none_somewhere, may_be_none
 from ..script.sites import Argument, Site
 from ..script.training import Training
 
@@ -24,6 +24,7 @@ PLACE = "model.quantization"
 OF_STORED = "Load the model that was quantised, in bfloat16 or with a BitsAndBytesConfig."
 FLAGS = ("load_in_4bit", "load_in_8bit")
 FORMAT = ("bnb_4bit_quant_type", "llm_int8_skip_modules")  # which from_pretrained hands on where it gets a flag
+CLASS = "BitsAndBytesConfig"
 CONFIGS = "Config"  # GPTQConfig, AwqConfig, HqqConfig, ...
 TYPES = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
 
@@ -34,6 +35,8 @@ def read_quantization(porting: Training, site: Site | None, versions: Mapping[st
     is_mirror = read_stored_weights(porting)
     if given is not None and not given.value.is_literal(None):
         _read_config(porting, given, versions)
+        if site is not None and not is_mirror:
+            _read_keywords_beside(porting, site, given)
     elif site is not None and not is_mirror:
         _read_keywords(porting, {name: site.argument(name) for name in (*FLAGS, *FORMAT)})
     if is_mirror:  # how its weights are held goes over what the call asks for
@@ -50,7 +53,10 @@ def read_quantization(porting: Training, site: Site | None, versions: Mapping[st
 def asks_when_run(code: str) -> str:
     """The condition under which a value of `model.quantization` quantises: `args.load_in_4bit`, `c is not None`."""
     call = parsed(code)
-    if not isinstance(call, ast.Call):
+    if isinstance(call, ast.BoolOp) and isinstance(call.values[-1], ast.Call):  # keywords beside a config
+        parts = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in call.values]
+        return " or ".join(asks_when_run(part) for part in parts)
+    if not isinstance(call, ast.Call) or ast.unparse(call.func) != CLASS:
         return f"{code if is_atom(code) else f'({code})'} is not None"
     given = [keyword.value for keyword in call.keywords if keyword.arg in FLAGS]
     flags = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in given]
@@ -127,7 +133,7 @@ def _read_keywords(porting: Training, given: Mapping[str, Argument | None]) -> N
     if name is None:
         text = ", ".join(f"{name}={argument.text}" for name, argument in there.items())
         origin = next(iter(there.values())).value.origin
-        porting.fill({PLACE: Value("expression", f"BitsAndBytesConfig({text})", origin)})
+        porting.fill({PLACE: Value("expression", f"{CLASS}({text})", origin)})
         return
     first = next(argument for argument in there.values() if argument.value.is_literal(True))
     porting.fill({PLACE: Value("literal", repr(name), first.value.origin)})
@@ -135,6 +141,26 @@ def _read_keywords(porting: Training, given: Mapping[str, Argument | None]) -> N
         message = "load_in_4bit=True alone is bitsandbytes' default format, fp4, and so it is here."
         fix = 'nf4 is closer to the weights: quantization="nf4", on both sides.'
         porting.find("TP601", "info", message, fix, first.line, first.column)
+
+
+def _read_keywords_beside(porting: Training, site: Site, given: Argument) -> None:
+    """`load_in_4bit=True, **kwargs`, which may hold a config: the keywords are read where it holds none."""
+    held, there = porting.value(PLACE), [(name, site.argument(name)) for name in (*FLAGS, *FORMAT)]
+    if held is None or held.known or (given.certain and not is_none_somewhere(porting.module, given.node)):
+        return
+    keywords = {name: argument for name, argument in there if argument is not None}
+    known = {name: argument.value for name, argument in keywords.items()}
+    if _switched_off(known):
+        return
+    name = _format(known)
+    text = ", ".join(f"{name}={argument.text}" for name, argument in keywords.items())
+    config = held.code if is_atom(held.code) else f"({held.code})"
+    code = f"{config} or {quoted(name) if name is not None else f'{CLASS}({text})'}"
+    porting.fill({PLACE: Value("expression", code, held.origin)})
+    flag = next(keywords[name] for name in FLAGS if name in keywords)
+    message = f"{flag.name}={flag.text} beside a quantization_config that the run may give: with both transformers 4.57"
+    message += " raises, and the port quantises by the config; without one, by the keywords, as on the GPU."
+    porting.find("TP601", "info", message, "Give one of them.", flag.line, flag.column)
 
 
 def _format(known: Mapping[str, Value]) -> str | None:
