@@ -7,7 +7,7 @@ edit lands in the file that holds its place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -73,6 +73,36 @@ class Merged(Module):
         )
         start, end = part.module.span(node)
         return start + part.start, end + part.start
+
+    def turn(self, node: cst.CSTNode) -> tuple[int, ...]:
+        """A file runs where it is first imported; those that no import that can be followed leads to run first."""
+        part = self._part_of[node]
+        return (*self._turns.get(self.parts.index(part), (-1,)), part.module.span(node)[0])
+
+    @cached_property
+    def _turns(self) -> dict[int, tuple[int, ...]]:
+        """By each file's place the imports that lead to it from the script, of which each is told by its offset."""
+        found: dict[int, tuple[int, ...]] = {}
+        pending: list[tuple[tuple[int, ...], int]] = [((), len(self.parts) - 1)]
+        while pending:
+            pending.sort()
+            turn, number = pending.pop(0)
+            if number not in found:
+                found[number] = turn
+                pending += [((*turn, start), file) for start, file in self._imports_in(number)]
+        return found
+
+    def _imports_in(self, number: int) -> Iterator[tuple[int, int]]:
+        """Where a file imports others of the project, and their places."""
+        module, links = self.parts[number].module, self.links[number]
+        for scope in module.scopes.values():
+            for bindings in scope.bindings.values():
+                for binding in bindings:
+                    if binding.kind == "import" and binding.qualified in links:
+                        yield module.span(binding.node)[0], links[binding.qualified][0]
+        for home, node in starred(module.tree).items():
+            if f"{home}.*" in links:
+                yield module.span(node)[0], links[f"{home}.*"][0]
 
     def line_in_file(self, node: cst.CSTNode) -> int:
         return self.location(node)[0] - self._part_of[node].line

@@ -261,14 +261,15 @@ class _Scopes:
             owner.attributes.setdefault(target.attr.value, []).append(bound)
 
 
-def starred(tree: cst.Module) -> list[str]:
-    """The modules all of whose names a file takes at its top (`from .utils import *` → `.utils`), in its order."""
-    found = []
+def starred(tree: cst.Module) -> dict[str, cst.ImportFrom]:
+    """The modules all of whose names a file takes at its top (`from .utils import *` → `.utils`), in its order, and
+    where it does."""
+    found = {}
     for line in tree.body:
         for node in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
                 home = dotted(node.module) if node.module is not None else ""
-                found.append("." * len(node.relative) + home)
+                found["." * len(node.relative) + home] = node
     return found
 
 

@@ -101,6 +101,10 @@ class SourceText:
             start, end = self._offsets[start], self._offsets[end]
         return start, end
 
+    def turn(self, node: cst.CSTNode) -> tuple[int, ...]:
+        """Where a node of the top level stands in the order in which Python runs the text."""
+        return self.span(node)[:1]
+
     def code(self, node: cst.CSTNode) -> str:
         """The source text of `node`, exactly."""
         start, end = self.span(node)

@@ -57,12 +57,12 @@ def find_patches(porting: Training) -> None:
         porting.notes |= {UNSLOTH: "Unsloth's default", RAISED: RAISED, OF_MODEL: OF_MODEL, LOSES: LOSES}
 
 
-def _first_import(porting: Training) -> int | None:
-    """Where the first import of unsloth stands that surely runs: in no `if`, unless the model is Unsloth's."""
+def _first_import(porting: Training) -> tuple[int, ...] | None:
+    """When the first import of unsloth runs that surely does: in no `if`, unless the model is Unsloth's."""
     module = porting.module
     surely = any(site.qualified.startswith("unsloth.") for site in porting.of_role("model"))
     found = [
-        module.span(binding.node)[0]
+        module.turn(binding.node)
         for scope in module.scopes.values()
         for bindings in scope.bindings.values()
         for binding in bindings

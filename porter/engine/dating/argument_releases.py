@@ -50,11 +50,11 @@ def rewritten_by(porting: Training, name: cst.BaseExpression) -> str:
     return porting.patched_by if begins is not None and begins < _looked_up_at(porting.module, name) else ""
 
 
-def _looked_up_at(module: Module, name: cst.BaseExpression) -> int:
-    """Where a class is looked up in its library: at its import, or where it is used for `trl.SFTConfig`."""
+def _looked_up_at(module: Module, name: cst.BaseExpression) -> tuple[int, ...]:
+    """When a class is looked up in its library: at its import, or where it is used for `trl.SFTConfig`."""
     node = imported_base(module, name)
     if not isinstance(node, cst.Name):
-        return module.span(name)[0]
+        return module.turn(name)
     found = module.scope(node).lookup(node.value)
     imports = [binding for binding in found[1] if binding.kind == "import"] if found is not None else []
-    return module.span(imports[0].node)[0] if imports else -1
+    return module.turn(imports[0].node) if imports else ()

@@ -104,7 +104,7 @@ class Training:
     rows_by: str = ""  # the release of the library that prepares the rows in the trainer's place
     loaded_by: str = ""  # that which loads the model and its tokenizer in transformers' place
     counted_by: str = ""  # that which counts the tokens of a step in its own way
-    patched_from: int | None = None  # where a library is imported that writes TRL's classes anew,
+    patched_from: tuple[int, ...] | None = None  # when a library is imported that writes TRL's classes anew,
     patched_by: str = ""  # and its release
     notes: dict[str, str] = field(default_factory=dict)  # who decided a value, by the file that its origin names
     used_elsewhere: bool = False  # by functions that don't make the trainer
