@@ -224,6 +224,34 @@ def test_an_adapter_starts_as_in_peft(tiny: Callable[..., Path], tiny_mesh: Any)
         assert np.abs(value).max() == pytest.approx(value.shape[1] ** -0.5, rel=0.03), key
 
 
+def test_adapters_of_the_same_settings_are_drawn_anew(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
+    mesh = tiny_mesh(2, 4)
+    settings = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.05, "target_modules": ["q_proj", "v_proj"]}
+    once = apply_peft(small(tiny, mesh), settings, mesh, seed=3)
+    twice = apply_peft(apply_peft(small(tiny, mesh), settings, mesh, seed=0), settings, mesh, seed=3)
+    a, b = adapter_state(once), adapter_state(twice)
+    assert a.keys() == b.keys() and all(np.array_equal(a[key], b[key]) for key in a)
+    nnx.split(twice)
+    with pytest.raises(ValueError, match="of other settings"):
+        apply_peft(twice, {**settings, "r": 8}, mesh, seed=3)
+    with pytest.raises(ValueError, match="of other settings"):
+        provider = LoraProvider([qwix.LoraRule(module_path=".*/(q_einsum|q_proj)", rank=4, alpha=8.0)])
+        apply_lora(twice, provider, mesh, seed=3, targets=["q_proj"])
+    provider = LoraProvider(
+        [
+            qwix.LoraRule(module_path=path, rank=rank, alpha=alpha, dropout=0.05, lora_a_initializer=PEFT_INIT)
+            for path, rank, alpha in ((".*/q_einsum", 4, 8.0), (".*/kv_einsum", 4, 8.0))
+        ]
+    )
+    by_rules = apply_lora(twice, provider, mesh, seed=5, targets=["q_proj", "v_proj"])
+    b, a = adapter_state(by_rules), adapter_state(apply_peft(small(tiny, mesh), settings, mesh, seed=5))
+    assert all(np.array_equal(a[key], b[key]) for key in a)
+    for _, _, _, pair in adapters(twice):
+        pair.set_value(pair.get_value() + 1)
+    with pytest.raises(ValueError, match="the first are trained"):
+        apply_peft(twice, settings, mesh, seed=3)
+
+
 def test_rules_that_miss_a_layer_are_named(tiny: Callable[..., Path], tiny_mesh: Any) -> None:
     mesh = tiny_mesh(2, 4)
     model = load_model(tiny("gemma4_keqv"), mesh)

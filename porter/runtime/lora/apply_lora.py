@@ -27,6 +27,8 @@ from ..facts.peft_format import block_mask
 from .lora_provider import PEFT_INIT, LoraProvider, gaussian, random_b
 from .train_step import return_only_changes
 
+TWICE = "adapters are put into a model that has some"
+
 
 @dataclass(frozen=True, eq=False)
 class LoraInfo:
@@ -78,16 +80,21 @@ def apply_lora(
         use_rslora=use_rslora,
     )
     resolve(family, config, spec)  # targets that match nothing are an error before any work
-    adapted = _inject(model, provider, mesh, seed)
+    has_some = getattr(model, "lora", None) is not None
+    adapted = model if has_some else _inject(model, provider, mesh, seed)
     found = {}
     for path, _, a, _ in adapters(adapted):
+        if not any(re.fullmatch(rule.module_path, path) for rule in provider._rules):
+            raise ValueError(f"{TWICE}, of other settings: leave out one of the two")
         rule = _rule_of(provider, path)
-        found[path] = (a.get_value().shape[-1], float(rule.alpha))
+        found[path] = (rule.rank if has_some else a.get_value().shape[-1], float(rule.alpha))
     sites = resolve_ranks(family, config, spec, found)
     _check(adapted, sites, family, config)
     _check_shares(provider, sites)
     dropout = max(rule.dropout for rule in provider._rules if isinstance(rule, qwix.LoraRule))
     spec = with_ranks(spec, sites, dropout)
+    if has_some:
+        _draw_again(model, provider, spec, sites, seed)
     return _finish(adapted, spec, sites, mesh, seed, beyond_text(family, config, spec))
 
 
@@ -96,16 +103,41 @@ def apply_peft(
 ) -> nnx.Module:
     """`lora_rules` and `apply_lora` in one, for a LoraConfig-like object (peft's own, the runtime's, or a mapping).
 
-    `dropout` False leaves its lora_dropout out, as trainers do that disable dropout.
+    `dropout` False leaves its lora_dropout out, as trainers do that disable dropout. Of a model that has adapters of
+    the same settings, which nothing has trained, these are drawn anew, in the model itself, as PEFT does; ValueError
+    for others.
     """
     family, config = _described(model)
     spec = LoraSpec.read(lora_config)
     if not dropout:
         spec = replace(spec, lora_dropout=0.0)
     sites = resolve(family, config, spec)
-    adapted = _inject(model, LoraProvider(_qwix_rules(family, config, spec, sites)), mesh, seed)
+    provider = LoraProvider(_qwix_rules(family, config, spec, sites))
+    if getattr(model, "lora", None) is not None:
+        _draw_again(model, provider, spec, sites, seed)
+        return _finish(model, spec, sites, mesh, seed, beyond_text(family, config, spec))
+    adapted = _inject(model, provider, mesh, seed)
     _check(adapted, sites, family, config)
     return _finish(adapted, spec, sites, mesh, seed, beyond_text(family, config, spec))
+
+
+def _draw_again(model: nnx.Module, provider: LoraProvider, spec: LoraSpec, sites: Sequence[Site], seed: int) -> None:
+    """The values that `_inject` draws, in a model that has the adapters: of these settings, and still as they began."""
+    held = model.lora
+    if tuple(held.sites) != tuple(sites) or held.spec.lora_dropout != spec.lora_dropout:
+        raise ValueError(f"{TWICE}, of other settings: leave out one of the two")
+    if held.spec.init_lora_weights and any(_is_trained(b.get_value()) for _, _, _, b in adapters(model)):
+        raise ValueError(f"{TWICE}, and the first are trained: merge them before, or leave the second out")
+    for path, weight, a, b in adapters(model):
+        rule = _rule_of(provider, path)
+        for name, adapter, initial in (("a", a, rule.lora_a_initializer), ("b", b, rule.lora_b_initializer)):
+            key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(f"{path}/{weight}_lora_{name}".encode()))
+            old = adapter.get_value()
+            adapter.set_value(jax.device_put(initial(key, old.shape, old.dtype), old.sharding))
+
+
+def _is_trained(b: jax.Array) -> bool:
+    return not isinstance(b, jax.core.Tracer) and bool(jnp.any(b))
 
 
 def renew_adapters(model: nnx.Module, *, seed: int) -> nnx.Module:
