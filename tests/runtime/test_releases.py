@@ -107,6 +107,23 @@ def test_packing_leaves_rows_of_tokens_with_their_labels_before_0_13(trl: str, o
             batches(trl, [_tokenised("one")], settings, "pad")
 
 
+@pytest.mark.parametrize("trl", ["0.15.2", "0.16.0", "0.16.1"])
+@pytest.mark.parametrize("field", ["text", "prompt"])
+@pytest.mark.parametrize("packing", [False, True])
+def test_a_text_beside_a_prompt_without_a_completion_was_all_that_was_read_before_0_17(
+    trl: str, field: str, packing: bool
+) -> None:
+    """Rows of preferences that the script gave a text of its own."""
+    turns = [{"role": "user", "content": "who"}]
+    settings = {"max_length": 16, "packing": packing}
+    texts = ["one two three", "four five six"]
+    rows = [{"text": "", "prompt": "who", "chosen": turns, "rejected": turns, "messages": turns} for _ in texts]
+    rows = [row | {field: text} for row, text in zip(rows, texts, strict=True)]
+    found = rows_of(batches(trl, rows, {**settings, "text_field": field}, "pad", sampling="sequential"))
+    plain = rows_of(batches(trl, [{"text": text} for text in texts], settings, "pad", sampling="sequential"))
+    assert found == plain
+
+
 @pytest.mark.parametrize("packing", [False, True])
 def test_rows_of_tokens_are_made_anew_from_their_texts_before_0_8_2(packing: bool) -> None:
     rows = [_tokenised("one two three") | {"input_ids": [9, 9], "attention_mask": [1, 0]}]

@@ -24,6 +24,7 @@ _BUFFER = 1024  # rows of a packing buffer: num_of_sequences
 _CHARACTERS = 3.6  # of a token, by which the buffer was measured: chars_per_token
 _NO_LIMIT = int(1e20)  # transformers' LARGE_INTEGER: a tokenizer without a limit of its own
 
+BESIDE_TEXT = ("prompt", "messages", "conversations")  # of preferences, whose text the script made itself
 MASKS_ITSELF = (IgnorePadding, OwnLabels)  # of the padding token, or of nothing
 
 
@@ -88,6 +89,10 @@ def _plan(first: Mapping[str, Any], release: Release, *, formats: bool, **settin
     if joined:
         example["messages" if is_conversational(first) else "text"] = example.pop("completion")
         del example["prompt"]
+    field = settings["text_field"]
+    beside = not release.knows_completions and "prompt" in first and not joined and isinstance(first.get(field), str)
+    if beside:
+        example = _text_alone(first, field)
     settings |= {"completion_only_loss": wanted, "formatting_func": None}
     base = tokenization.plan(example, **settings)
     chat = release.chats_as_text and not base.tokenised and not base.append_eos
@@ -101,10 +106,16 @@ def _plan(first: Mapping[str, Any], release: Release, *, formats: bool, **settin
     return OlderPreparation(
         **own,
         release=release,
+        text_alone=beside and not base.tokenised,
         special_tokens=not (chat and release.one_start_for_chats),
         masks_padding=(release.masks_padding_token or masked) and not isinstance(base.label_mask, MASKS_ITSELF),
         keep_masks=(release.packs_masks or not settings["packing"]) and not masked,
     )
+
+
+def _text_alone(row: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """A row with a text beside a prompt that has no completion: before 0.17 the text alone was read."""
+    return {name: value for name, value in row.items() if name not in BESIDE_TEXT or name == field}
 
 
 def _plan_texts(
@@ -185,7 +196,8 @@ class OlderPreparation(Preparation):
 
     `special_tokens`: whether the tokenizer adds its own; `length`: of a row, where the tokenizer `cuts`; `end`: the id
     put behind each text that is packed; `keep_masks`: whether prompts are masked; `as_given`: rows of tokens that are
-    not packed though packing was asked for, nor given other labels than their own.
+    not packed though packing was asked for, nor given other labels than their own; `text_alone`: of a row with a text
+    beside a prompt without a completion.
     """
 
     release: Release | None = None
@@ -196,6 +208,7 @@ class OlderPreparation(Preparation):
     masks_padding: bool = False
     keep_masks: bool = True
     as_given: bool = False
+    text_alone: bool = False
 
     def __call__(self, row: Mapping[str, Any]) -> dict[str, Any]:
         if self.tokenised and self.end is not None:
@@ -212,6 +225,8 @@ class OlderPreparation(Preparation):
         release = self.of
         if release.whole_text:
             return example
+        if self.text_alone:
+            return _text_alone(example, self.text_field)
         if not release.knows_completions and "prompt" in example and "completion" in example:
             key = "messages" if is_conversational(example) else "text"
             example[key] = example.pop("prompt") + example.pop("completion")
@@ -249,7 +264,7 @@ class OlderPreparation(Preparation):
             return {"input_ids": self._ids(example[self.text_field])}
         if not release.chats_as_text and is_conversational(example):
             return super()._tokenise(example)
-        if "prompt" not in example:
+        if self.text_alone or "prompt" not in example:
             ids = self._ids(example[self.text_field])
             ends = self.tokenizer.eos_token_id
             if release.end_token == "id" and ends is not None and ids[-1] != ends:
