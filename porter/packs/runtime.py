@@ -9,7 +9,7 @@ from ..runtime.facts.generation_settings import OF_FORWARD, PIPELINE_SETTINGS, a
 from ..runtime.facts.generation_settings import REFUSED as REFUSED_SETTINGS
 from ..runtime.facts.releases import release as trl_release
 from ..runtime.settings.post_init import OF_TRL as CONFIGS_OF_TRL
-from ..runtime.settings.unsloth_defaults import unsloth_beside, unsloth_defaults
+from ..runtime.settings.unsloth_defaults import unsloth_beside, unsloth_defaults, unsloth_on
 
 __all__ = [
     "CONFIGS_OF_TRL",
@@ -23,4 +23,5 @@ __all__ = [
     "trl_release",
     "unsloth_beside",
     "unsloth_defaults",
+    "unsloth_on",
 ]

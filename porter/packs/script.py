@@ -6,7 +6,7 @@ documents each name; those that aren't listed here may change with any release.
 
 from __future__ import annotations
 
-from ..engine.dating.release import date, release_of
+from ..engine.dating.release import date, last_day, release_of
 from ..engine.script.dead_blocks import is_dead, is_false
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import (
@@ -83,6 +83,7 @@ __all__ = [
     "is_same",
     "is_tokenizer",
     "keep_branch",
+    "last_day",
     "left_on_gpu",
     "line_end",
     "line_start",

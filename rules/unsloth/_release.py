@@ -5,8 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Site
-from porter.packs.runtime import unsloth_beside
-from porter.packs.script import release_of, version_key
+from porter.packs.runtime import unsloth_beside, unsloth_on
+from porter.packs.script import last_day, release_of, version_key
 from porter.packs.training import Training, rewritten_by
 
 UNPINNED = ("(the newest release", "(the first release")
@@ -15,10 +15,15 @@ UNPINNED = ("(the newest release", "(the first release")
 def unsloth_version(porting: Training) -> str:
     """Unsloth's release: the one that the script or a file beside it pins, else the newest beside TRL's release.
 
-    Beside a TRL that is known by what the script uses, not by a pin, that of its day.
+    Beside a TRL that is known by what the script uses, not by a pin, that of its day. None that came out after the
+    script was last committed.
     """
     version, _, why = porting.versions.get("trl", "").partition(" ")
-    return release_of(porting, "unsloth") or unsloth_beside(version, of_its_day=why.startswith(UNPINNED))
+    if (pinned := release_of(porting, "unsloth")) is not None:
+        return pinned
+    beside = unsloth_beside(version, of_its_day=why.startswith(UNPINNED))
+    day = last_day(porting)
+    return min(beside, (day and unsloth_on(day)) or beside, key=version_key)
 
 
 def is_patched(porting: Training, site: Site | None) -> bool:

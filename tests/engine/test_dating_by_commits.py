@@ -99,3 +99,34 @@ def test_a_range_ends_where_the_script_was_last_committed(tmp_path: Path) -> Non
     script = committed(tmp_path, "2025-03-10", ALONE.format(""), requirements_txt="transformers>=4.40,<5\n")
     said = port_file(script).recipe.versions["transformers"]
     assert said.startswith("4.49.0 (requirements.txt: transformers>=4.40,<5, and what was out on 2025-03-10"), said
+
+
+UNSLOTH = """\
+from unsloth import FastLanguageModel
+from datasets import load_dataset
+from trl import GRPOConfig, GRPOTrainer
+
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", load_in_4bit=False)
+model = FastLanguageModel.get_peft_model(model, r=8, target_modules=["q_proj"])
+rows = load_dataset("some/rows", split="train")
+trainer = GRPOTrainer(
+    model, args=GRPOConfig("out"), reward_funcs=[len], train_dataset=rows, processing_class=tokenizer
+)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("day", "pins", "read", "beta"),
+    [
+        ("2025-06-09", "", "2025.6.1", "0.04"),
+        ("2025-06-22", "", "2025.6.5", "0.001"),
+        ("2025-06-09", "trl==0.18.1\n", "2025.6.1", "0.04"),
+        ("2025-06-09", "unsloth==2025.7.11\n", "2025.7.11", "0.001"),
+        ("2025-06-09", "trl==0.19.1\n", "2026.8.19", "0.001"),  # of 2025-07: it has been run since
+        ("2026-11-01", "trl==0.18.1\n", "2025.7.11", "0.001"),
+    ],
+)
+def test_unsloths_release_was_out_too(tmp_path: Path, day: str, pins: str, read: str, beta: str) -> None:
+    ported = port_file(committed(tmp_path, day, UNSLOTH, requirements_txt=pins))
+    assert f"Read as Unsloth {read}," in str(ported.findings) and f"beta={beta}," in ported.after

@@ -159,6 +159,13 @@ def release_of(porting: Training, library: str) -> str | None:
     return next((exact for _, pins in pins_for(porting, library) if (exact := exact_of(pins)) is not None), None)
 
 
+def last_day(porting: Training) -> datetime.date | None:
+    """The day on which the script was last committed; None where git doesn't tell, or the TRL that it is for came out
+    later: it has been run since."""
+    day, trl = last_committed(Path(porting.module.path)), plain_version(porting.versions.get("trl", ""))
+    return None if day is None or (trl and history().date("trl", trl) > day) else day
+
+
 def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) -> Date | None:
     """The newest TRL that was out with that transformers and has all that the script uses.
 

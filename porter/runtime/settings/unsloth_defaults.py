@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import tomllib
 from functools import cache
 from typing import Any
@@ -47,6 +48,12 @@ def unsloth_beside(trl: str, *, of_its_day: bool = False) -> str:
         return newest_unsloth()
     days = _table()["beside_trl"] | (_table()["of_the_day_of_trl"] if of_its_day else {})
     return at_version(days, trl) or newest_unsloth()
+
+
+def unsloth_on(day: datetime.date) -> str | None:
+    """Unsloth's newest release on a day, up to the newest that is known; None before the first that is."""
+    days = {f"{month}.{at}": release for month, found in _table()["newest_on"].items() for at, release in found.items()}
+    return at_version(days, f"{day.year}.{day.month}.{day.day}")
 
 
 @cache
