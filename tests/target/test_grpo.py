@@ -81,6 +81,7 @@ def test_what_the_checkpoint_samples_with_is_written_and_said(
     assert (f"checkpoint_fills={written}" in found.after) if written else ("checkpoint_fills" not in found.after)
     said = [f for f in found.recipe.findings if "generation_config.json" in f.message and f.severity == "info"]
     assert len(said) == bool(written) and all(f"({named}" in finding.message for finding in said)
+    assert all(("so does the port, unless VLLM: " in each.message) == ("VLLM" in written) for each in said)
 
 
 def test_a_good_script_needs_nobody() -> None:

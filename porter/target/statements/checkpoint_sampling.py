@@ -41,8 +41,9 @@ def checkpoint_fills(porting: Porting, told: Collection[str] = ()) -> Arg | None
     open_ = [name for place, name in settings.items() if _is_replaced(porting, place, name, fills)]
     if fills == "unset" and "top_k" not in open_:
         return None  # a checkpoint's min_p is all that is left, and none of a known family has one
-    _say(porting, fills, transformers or "", open_)
-    code = quoted(fills) if vllm is None or vllm.known else choice(vllm.code, "None", quoted(fills))
+    asked = vllm.code if vllm is not None and not vllm.known else ""
+    _say(porting, fills, transformers or "", open_, asked)
+    code = choice(asked, "None", quoted(fills)) if asked else quoted(fills)
     return Arg(code, "checkpoint_fills", "# from its generation_config.json, as this release did")
 
 
@@ -67,7 +68,7 @@ def _is_replaced(porting: Porting, place: str, name: str, fills: str) -> bool:
     return not value.known or value.literal == (DEFAULTS[name] if fills == "defaults" else None)
 
 
-def _say(porting: Porting, fills: str, transformers: str, names: list[str]) -> None:
+def _say(porting: Porting, fills: str, transformers: str, names: list[str], vllm: str) -> None:
     site = porting.trainer
     assert site is not None
     origins = [value.origin for place in SETTINGS if (value := porting.value(place)) is not None and value.origin]
@@ -76,7 +77,8 @@ def _say(porting: Porting, fills: str, transformers: str, names: list[str]) -> N
     which = "is worth what GenerationConfig has anyway" if fills == "defaults" else "is None"
     message = (
         f"transformers {transformers} samples with what the checkpoint's generation_config.json says where a setting "
-        f"{which} ({', '.join(names)}): so does the port."
+        f"{which} ({', '.join(names)}): so does the port"
+        + (f", unless {vllm}: vLLM was told every setting." if vllm else ".")
     )
     fix = "It says at its start with what. Delete checkpoint_fills= to sample with the keywords as they stand."
     porting.find(site.rule, "info", message, fix, line, column)
