@@ -21,6 +21,7 @@ from ..engine.script.flow import (
 from ..engine.script.following.log_functions import only_logs
 from ..engine.script.following.reaching import reaching
 from ..engine.script.following.uses_behind import uses_behind
+from ..engine.script.following.where_models_come_from import left_file
 from ..engine.script.sites import assigned_name, indentation, shortened, shown, small_statement
 from ..engine.script.uses_of_training import Use, role_uses
 from ..engine.script.where_values_go import followed, held_by, unwraps
@@ -84,6 +85,7 @@ __all__ = [
     "is_tokenizer",
     "keep_branch",
     "last_day",
+    "left_file",
     "left_on_gpu",
     "line_end",
     "line_start",

@@ -1,6 +1,12 @@
 """Calls that raise without a GPU: named where the port comes to them, and nowhere else."""
 
+from pathlib import Path
+
 import pytest
+
+from porter.engine.pipeline import port_module
+from porter.port import Options
+from porter.source.parsing import parse_module
 
 from .porting import port, sft_script
 
@@ -92,6 +98,27 @@ def test_what_torch_computes_it_computes_on_the_host(line: str, moved: str) -> N
     )
     assert ported.status == "ported" and moved in ported.after and "cuda" not in ported.after
     assert {finding.severity for finding in ported.findings if finding.rule == "TP536"} == {"info"}
+
+
+@pytest.mark.parametrize(
+    ("given", "moved"),
+    [
+        ('"judge/model", device="cuda"', '"judge/model", device="cpu"'),
+        ('"judge/model", "cuda:0"', '"judge/model", "cpu"'),
+        ('"judge/model", device_map=place', 'place = "cpu"'),
+        ('"judge/model", name="cuda"', ""),
+    ],
+)
+def test_what_a_module_that_stays_is_given_is_the_host(tmp_path: Path, given: str, moved: str) -> None:
+    (tmp_path / "judges.py").write_text("import torch\n\n\nclass Judge:\n    pass\n")
+    line = f'place = "cuda"\njudge = Judge({given})\nsys.argv.append(judge)'
+    text = sft_script(line, imports="import sys\nfrom judges import Judge")
+    ported = port_module(parse_module(text.encode(), str(tmp_path / "train.py")), Options())
+    said_of = [each for each in ported.findings if each.rule == "TP536"]
+    assert ported.status == "ported" and len(said_of) == (1 if moved else 0)
+    assert moved in ported.after
+    for each in said_of:
+        assert each.severity == "warning" and "judges.py, which stays as it is: on the host's CPU" in each.message
 
 
 def test_a_model_of_torch_s_that_is_moved_is_said_to_be_slow() -> None:

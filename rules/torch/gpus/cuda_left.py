@@ -2,7 +2,8 @@
 
 What it does: what torch computes in the port it computes on the host's CPU: `.to("cuda")`, `.cuda()`, `device="cuda"`
 and a model that torch loads on a GPU (`device_map={"": 0}`, `config["device_map"]`) get the CPU, where the port comes
-to them and no other rule has them. Calls that raise without CUDA (`torch.cuda.init()`), and loads that bitsandbytes
+to them and no other rule has them. So does what a module of the project, which stays as it is, is given ("cuda" of
+`Scorer(path, device="cuda")`). Calls that raise without CUDA (`torch.cuda.init()`), and loads that bitsandbytes
 quantises, are named.
 Why: a TPU machine's torch is built without CUDA, so that the port would end there.
 Example: `inputs = tokenizer(prompt, return_tensors="pt").to("cuda")`
@@ -17,7 +18,7 @@ from typing import Literal
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, stays_torchs, step
-from porter.packs.script import Module, calls_of, drop_device_maps, function_around, is_dead, usual_texts
+from porter.packs.script import Module, calls_of, drop_device_maps, function_around, is_dead, left_file, usual_texts
 
 ID = "TP536"
 # Of a torch without CUDA; the other functions of torch.cuda answer 0 or nothing there.
@@ -109,16 +110,37 @@ def _move_to_host(porting: Porting) -> set[cst.Call]:
         model = method is not None and moves and stays_torchs(porting, method.value)
         code = " ".join(module.code(call).split())
         shown = code if len(code) <= 60 else f"{' '.join(module.code(call.func).split())[-57:]}(...)"
-        message = f"{shown}: on the host's CPU in the port{', where it is slow' if model else ''}: a TPU isn't torch's."
-        severity: Literal["warning", "info"] = "warning" if model else "info"
+        file = _file(module, call)
+        whose, slow = f" of {file}, which stays as it is" if file else "", ", where it is slow" if model or file else ""
+        message = f"{shown}{whose}: on the host's CPU in the port{slow}: a TPU isn't torch's."
+        severity: Literal["warning", "info"] = "warning" if slow else "info"
         porting.find(ID, severity, message, BY_RUNTIME if model else "", *module.location(call))
     return moved
 
 
 def _is_device(module: Module, call: cst.Call, argument: cst.Arg) -> bool:
     """Whether an argument says where tensors lie: of `.to()` and `torch.Generator()` any, else `device=`."""
+    if _file(module, call):
+        return argument in _devices_given(module, call)
     any_of_it = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("to", "Generator")
     return any_of_it or (argument.keyword is not None and argument.keyword.value == "device")
+
+
+def _file(module: Module, call: cst.Call) -> str:
+    """The file of the project, which stays as it is, whose class or function is called; "" for another's."""
+    if not isinstance(call.func, cst.Name | cst.Attribute):
+        return ""
+    name = module.qualified(call.func) or ""
+    return left_file(module, name) if name and not name.startswith(("torch.", "transformers.")) else ""
+
+
+def _devices_given(module: Module, call: cst.Call) -> list[cst.Arg]:
+    """The arguments that give a GPU for certain to a class or function of such a file."""
+    return [
+        a
+        for a in call.args
+        if not a.star and (a.keyword is None or "device" in a.keyword.value) and _is_cuda(module, a.value)
+    ]
 
 
 def _say_host(porting: Porting, place: cst.BaseExpression) -> None:
@@ -146,6 +168,8 @@ def _needs_gpu(module: Module, call: cst.Call) -> bool:
         if name == "torch.Generator":
             given += [argument.value for argument in call.args[:1] if argument.keyword is None]
         return any(_is_cuda(module, value) for value in given)
+    if any(_is_cuda(module, argument.value) for argument in call.args) and _file(module, call):
+        return bool(_devices_given(module, call))
     if name.endswith(".from_pretrained") and _is_quantised(module, call):
         return True
     if place := _place(module, call):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import libcst as cst
 
 from ....source.calls import calls_of
 from ....source.merged import Merged
 from ....source.module import Module
-from ....source.project.modules import project_file
+from ....source.project.modules import find_project_file, project_file
 from ....source.scopes import Binding
 from ..fill_from_tables import bindings_of
 from ..flow import binding_origins, is_same, origins
@@ -73,6 +74,15 @@ def _elsewhere(porting: Training, model: Argument) -> str:
         if name is not None and (file := project_file(module.path, name)):
             return file
     return ""
+
+
+def left_file(module: Module, name: str) -> str:
+    """The file of the project that an import means, where it isn't read with this one, and so stays; "" for none."""
+    found = find_project_file(module.path, name)
+    parts = module.parts if isinstance(module, Merged) else ()
+    if found is None or found[0].absolute() in {Path(part.module.path).absolute() for part in parts}:
+        return ""
+    return found[1]
 
 
 def where_from(porting: Training, model: Argument) -> tuple[str, str]:
