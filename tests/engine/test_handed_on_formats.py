@@ -86,3 +86,13 @@ def test_beside_a_config_that_the_run_may_give_they_are_read_without_one(
     assert found.status == "ported", found.findings
     assert f"quantization={written}" in " ".join(found.after.split())
     assert any("beside a quantization_config" in each.message for each in found.findings)
+
+
+def test_so_they_are_of_a_reference() -> None:
+    imports = "import sys\nfrom transformers import BitsAndBytesConfig\nfrom trl import DPOConfig, DPOTrainer"
+    load = 'ref = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", load_in_4bit=True, **kwargs)'
+    text = sft_script(BESIDE + load, imports=imports, trainer=", ref_model=ref")
+    text = text.replace("= SFTTrainer", "= DPOTrainer").replace("=SFTConfig", "=DPOConfig")
+    found = port(text, source_trl="0.12.0")
+    written = 'quantization=kwargs.get("quantization_config") or {"load_in_4bit": True}'
+    assert written in " ".join(found.after.split()), found.after

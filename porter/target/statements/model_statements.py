@@ -233,13 +233,15 @@ def _held(site: Site) -> list[Arg]:
     """How frozen weights are held, by the call's config or the older keywords; `rt.load_model` reads both when the
     script runs."""
     config = site.argument("quantization_config")
-    if config is not None and not config.value.is_literal(None):
-        return [Arg(config.text, "quantization")]
     given = {name: site.argument(name) for name in FORMAT}
     there = {name: each.text for name, each in given.items() if each and not each.value.is_literal(False, None)}
-    if not there.keys() & {"load_in_4bit", "load_in_8bit"}:
-        return []
+    has_flag = bool(there.keys() & {"load_in_4bit", "load_in_8bit"})
     entries = ", ".join(f'"{name}": {text}' for name, text in there.items())
+    if config is not None and not config.value.is_literal(None):
+        beside = f" or {{{entries}}}" if has_flag and not config.certain else ""  # read where the run gives no config
+        return [Arg(f"{config.text}{beside}", "quantization")]
+    if not has_flag:
+        return []
     return [Arg(f"{{{entries}}}", "quantization")]
 
 
