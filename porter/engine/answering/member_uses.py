@@ -207,10 +207,35 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
         new = porting.rt(new.removeprefix("rt."))
     if new.startswith("(") and new.endswith(")") and stands_alone(module.parents[node]):
         new = new[1:-1]
-    porting.imports.update(rule.imports)
+    new, imports = _apart(porting, rule, new)
+    porting.imports.update(imports)
     porting.edit(start, end, new, rule.id, rule.reason)
     if rule.fix:
         porting.find(rule.id, "warning", f"{code} is {new} now.", rule.fix, line, column)
+
+
+def _apart(porting: Porting, rule: Rewrite, new: str) -> tuple[str, set[str]]:
+    """A rewrite's code and imports, under another name (`python_logging`) where the file imports something else as
+    `logging` and still uses it.
+    """
+    module, imports = porting.module, set(rule.imports)
+    for text in rule.imports:
+        name = text.removeprefix("import ")
+        if name.isidentifier() and new.startswith(f"{name}.") and _is_anothers(module, name, rule):
+            bound = porting.fresh(f"python_{name}")
+            new = bound + new.removeprefix(name)
+            imports ^= {text, f"{text} as {bound}"}
+    return new, imports
+
+
+def _is_anothers(module: Module, name: str, rule: Rewrite) -> bool:
+    """Whether the file imports something else by that name and has a use of it that the rewrite doesn't answer."""
+    return any(
+        not isinstance(parent, cst.Attribute) or module.qualified(parent) not in rule.matches
+        for scope in module.scopes.values()
+        if any(b.kind == "import" and b.qualified != name for b in scope.bindings.get(name, ()))
+        for parent in (module.parents[use] for use in module.references(name, scope))
+    )
 
 
 def _decide(porting: Porting, rule: Rewrite, node: cst.CSTNode) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -21,7 +21,7 @@ from ..dating.argument_releases import MARK, ArgumentRelease
 from ..script.dead_blocks import is_dead
 from ..script.sites import facts_of, indentation
 from .gone_names import is_probe, service_of
-from .left_uses import first_of, is_behind, module_of, needs_torch
+from .left_uses import alias_name, first_of, is_behind, module_of, needs_torch
 from .per_file import PASSED_ON, first_place
 
 # Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
@@ -45,7 +45,7 @@ class ImportPlan:
 def plan_imports(
     module: Module,
     edits: Sequence[Edit],
-    new: Iterable[NewImport],
+    new: Sequence[NewImport],
     moved: Mapping[str, str],
     anchor: cst.CSTNode | None,
 ) -> ImportPlan:
@@ -57,7 +57,7 @@ def plan_imports(
     the top of the file.
     """
     plan = ImportPlan()
-    gone, elsewhere = _aliases_to_drop(module, edits, moved, plan)
+    gone, elsewhere = _aliases_to_drop(module, edits, new, moved, plan)
     section = _section(module, anchor) if anchor is not None else []
     emptied = Spans((edit.start, edit.end) for edit in edits if not edit.new.strip())
     taken = [statement for statement in section if module.span(statement)[0] in emptied]  # by a rule
@@ -104,15 +104,6 @@ def _aliases(statement: cst.CSTNode) -> Sequence[cst.ImportAlias]:
     return ()
 
 
-def _alias_name(alias: cst.ImportAlias) -> str:
-    if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
-        return alias.asname.name.value
-    node: cst.BaseExpression = alias.name
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    return node.value if isinstance(node, cst.Name) else ""
-
-
 def _root(node: cst.CSTNode, alias: cst.ImportAlias) -> str:
     if isinstance(node, cst.ImportFrom):
         if node.relative or node.module is None:
@@ -126,10 +117,11 @@ def _root(node: cst.CSTNode, alias: cst.ImportAlias) -> str:
 
 
 def _aliases_to_drop(
-    module: Module, edits: Sequence[Edit], moved: Mapping[str, str], plan: ImportPlan
+    module: Module, edits: Sequence[Edit], new: Sequence[NewImport], moved: Mapping[str, str], plan: ImportPlan
 ) -> tuple[dict[cst.CSTNode, list[cst.ImportAlias]], dict[cst.CSTNode, list[NewImport]]]:
     """Aliases that go, by statement, and for the moved ones the imports that take their place."""
     spans = Spans((edit.start, edit.end) for edit in edits)
+    roots = {item.bound: item.module.split(".", 1)[0] for item in new}
     written = " ".join([*module.memory.get(PASSED_ON, ()), *(names_in(edit.new) for edit in edits)])
     gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
     elsewhere: dict[cst.CSTNode, list[NewImport]] = {}
@@ -140,16 +132,19 @@ def _aliases_to_drop(
             _say_shared(module, node, spans, plan)
             continue
         for alias in _aliases(node):
-            name = _alias_name(alias)
+            name = alias_name(alias)
             scope = module.scope(node.body[0])
             uses = module.references(name, scope)
             left = [use for use in uses if module.span(use)[0] not in spans]
             if not any(is_behind(module, use, node) for use in left):
                 left = []  # another import of the name, above this one, is theirs
             root = _root(node.body[0], alias)
-            needed = left or re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written) is not None
             source = next((b.qualified for b in scope.bindings.get(name, ()) if b.node is node.body[0]), "")
             target = moved.get(flatten(source))
+            # What is written means a new import of that name: accelerate's `logging` gives way to Python's.
+            taken = target is None and roots.get(name, root) != root
+            named = not taken and re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written) is not None
+            needed = left or named
             if needed and target is not None:
                 gone.setdefault(node, []).append(alias)
                 original = source.rsplit(".", 1)[-1]
@@ -179,7 +174,7 @@ def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: Spans, pla
     for small in line.body:
         for alias in _aliases(small):
             scope = module.scope(small)
-            left = [use for use in module.references(_alias_name(alias), scope) if module.span(use)[0] not in spans]
+            left = [use for use in module.references(alias_name(alias), scope) if module.span(use)[0] not in spans]
             library = "torch" if needs_torch(module, small, alias, left) else _root(small, alias)
             if left and library in GPU_SIDE:
                 plan.still_used.setdefault(library, module.location(left[0])[0])
@@ -227,7 +222,7 @@ def _still_bound(
     kept: set[tuple[str, str]] = set()
     for statement in (*section, *module.tree.body):
         for alias in _aliases(statement):
-            is_late = statement not in section and _is_late(module, statement, _alias_name(alias), edits)
+            is_late = statement not in section and _is_late(module, statement, alias_name(alias), edits)
             if alias not in gone.get(statement, ()) and not is_late:
                 kept.add((module_of(module, first_of(statement), alias), module.code(alias).rstrip(", ")))
     return kept
@@ -249,7 +244,7 @@ def _shrunk(
     start, end = module.span(statement)
     line, column = module.location(statement)
     kept = [alias for alias in _aliases(statement) if alias not in gone]
-    names = ", ".join(_alias_name(alias) for alias in gone)
+    names = ", ".join(alias_name(alias) for alias in gone)
     reason = f"nothing uses {names} any more"
     indent = indentation(module.text, start)
     plain, versioned = _versioned(instead)

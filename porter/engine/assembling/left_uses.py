@@ -32,6 +32,16 @@ def first_of(statement: cst.CSTNode) -> cst.CSTNode:
     return statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else statement
 
 
+def alias_name(alias: cst.ImportAlias) -> str:
+    """The name that an alias of an import binds."""
+    if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+        return alias.asname.name.value
+    node: cst.BaseExpression = alias.name
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
 def needs_torch(
     module: Module, imported: cst.CSTNode, alias: cst.ImportAlias, left: Sequence[cst.BaseExpression]
 ) -> bool:
