@@ -94,7 +94,7 @@ def apply_lora(
     dropout = max(rule.dropout for rule in provider._rules if isinstance(rule, qwix.LoraRule))
     spec = with_ranks(spec, sites, dropout)
     if has_some:
-        _draw_again(model, provider, spec, sites, seed)
+        _draw_again(model, provider, spec, sites, mesh, seed)
     return _finish(adapted, spec, sites, mesh, seed, beyond_text(family, config, spec))
 
 
@@ -114,14 +114,16 @@ def apply_peft(
     sites = resolve(family, config, spec)
     provider = LoraProvider(_qwix_rules(family, config, spec, sites))
     if getattr(model, "lora", None) is not None:
-        _draw_again(model, provider, spec, sites, seed)
+        _draw_again(model, provider, spec, sites, mesh, seed)
         return _finish(model, spec, sites, mesh, seed, beyond_text(family, config, spec))
     adapted = _inject(model, provider, mesh, seed)
     _check(adapted, sites, family, config)
     return _finish(adapted, spec, sites, mesh, seed, beyond_text(family, config, spec))
 
 
-def _draw_again(model: nnx.Module, provider: LoraProvider, spec: LoraSpec, sites: Sequence[Site], seed: int) -> None:
+def _draw_again(
+    model: nnx.Module, provider: LoraProvider, spec: LoraSpec, sites: Sequence[Site], mesh: jax.sharding.Mesh, seed: int
+) -> None:
     """The values that `_inject` draws, in a model that has the adapters: of these settings, and still as they began."""
     held = model.lora
     if tuple(held.sites) != tuple(sites) or held.spec.lora_dropout != spec.lora_dropout:
@@ -132,8 +134,8 @@ def _draw_again(model: nnx.Module, provider: LoraProvider, spec: LoraSpec, sites
         rule = _rule_of(provider, path)
         for name, adapter, initial in (("a", a, rule.lora_a_initializer), ("b", b, rule.lora_b_initializer)):
             key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(f"{path}/{weight}_lora_{name}".encode()))
-            old = adapter.get_value()
-            adapter.set_value(jax.device_put(initial(key, old.shape, old.dtype), old.sharding))
+            value = initial(key, adapter.get_value().shape, jnp.float32)
+            adapter.set_value(jax.device_put(value, _sharding(adapter, mesh)))
 
 
 def _is_trained(b: jax.Array) -> bool:
