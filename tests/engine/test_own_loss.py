@@ -85,3 +85,15 @@ def test_a_loss_of_another_kind_is_refused(settings: str, loss: str) -> None:
     found = port(SCRIPT.replace("SETTINGS", settings).replace("LOSS", loss))
     assert found.status == "unsupported" and found.edits == ()
     assert any("this loss is not the one" in finding.message for finding in found.findings), found.findings
+
+
+@pytest.mark.parametrize(
+    ("taken", "instead", "loss"),
+    [
+        ("import torch.nn.functional as F", "import focal as F", OUTPUTS.format("")),
+        ("from torch import nn", "from focal import losses as nn", PARTS),
+    ],
+)
+def test_a_loss_of_the_same_name_is_another(taken: str, instead: str, loss: str) -> None:
+    found = port(SCRIPT.replace("SETTINGS", "").replace("LOSS", loss).replace(taken, instead))
+    assert found.status == "unsupported" and found.edits == ()

@@ -145,6 +145,12 @@ def facts_of(module: Module) -> Facts:
     return found
 
 
+def is_of_gpu_library(module: Module, name: cst.BaseExpression) -> bool:
+    """Whether a name is that of something of a package that only a GPU machine has: `F.cross_entropy`."""
+    qualified = module.qualified(name)
+    return qualified is not None and qualified.partition(".")[0] in facts_of(module).gpu_side
+
+
 def _assigned_to(module: Module, call: cst.BaseExpression, role: str, qualified: str) -> str | None:
     if qualified in facts_of(module).loads_pair:
         names = pair_names(module, call)

@@ -11,10 +11,11 @@ import libcst as cst
 
 from ...recipe import Finding
 from ...source.merged import Merged
+from ...source.module import Module
 from ...source.scopes import Binding, Scope, walk
 from ...text.edits import Spans
 from ..script.porting import Porting
-from ..script.sites import facts_of
+from ..script.sites import is_of_gpu_library
 from ..steps.step import Phase, step
 
 RULE = "TP001"
@@ -58,10 +59,9 @@ def _errors(porting: Porting) -> list[Finding]:
     return [finding for finding in porting.findings if finding.severity == "error" and finding.rule != "TP190"]
 
 
-def _is_of_gpu(porting: Porting, decorator: cst.BaseExpression) -> bool:
+def _says_how(module: Module, decorator: cst.BaseExpression) -> bool:
     """Whether a decorator only says how a GPU library computes: `@torch.no_grad()`."""
-    name = porting.module.qualified(decorator.func if isinstance(decorator, cst.Call) else decorator)
-    return name is not None and name.split(".", 1)[0] in facts_of(porting.module).gpu_side
+    return is_of_gpu_library(module, decorator.func if isinstance(decorator, cst.Call) else decorator)
 
 
 def _of_gpu_libraries(porting: Porting) -> list[cst.FunctionDef]:
@@ -71,25 +71,25 @@ def _of_gpu_libraries(porting: Porting) -> list[cst.FunctionDef]:
         node
         for node in module.scopes
         if isinstance(node, cst.FunctionDef)
-        and all(_is_of_gpu(porting, decorator.decorator) for decorator in node.decorators)
+        and all(_says_how(module, decorator.decorator) for decorator in node.decorators)
         and not isinstance(module.scope(node).node, cst.ClassDef)
     ]
     found: list[cst.FunctionDef] = []
     while True:
         names = {function.name.value for function in found}
-        more = [node for node in plain if node not in found and _names(porting, node, names)]
+        more = [node for node in plain if node not in found and _names(module, node, names)]
         if not more:
             return found
         found += more
 
 
-def _names(porting: Porting, function: cst.FunctionDef, names: set[str]) -> bool:
+def _names(module: Module, function: cst.FunctionDef, names: set[str]) -> bool:
     if function.decorators:
         return True
     for node in walk(function.body):
         if isinstance(node, cst.Name) and node.value in names:
             return True
-        if isinstance(node, cst.Name | cst.Attribute) and _is_of_gpu(porting, node):
+        if isinstance(node, cst.Name | cst.Attribute) and is_of_gpu_library(module, node):
             return True
     return False
 

@@ -15,7 +15,7 @@ import libcst as cst
 from ....source.calls import calls_of, function_around
 from ....source.module import Module
 from ....source.scopes import inside
-from ...script.sites import facts_of
+from ...script.sites import is_of_gpu_library
 from ..statements.advice import FILTER, SCHEDULE
 from ..statements.blocks import is_backward, last_name
 from ..statements.forward import NotStandard
@@ -79,9 +79,8 @@ class Watching:
 
     def _saves(self, call: cst.Call) -> bool:
         """Whether a call saves: by its name, or `save` of a GPU library."""
-        package = (self.module.qualified(call.func) or "").partition(".")[0]
-        of_library = last_name(call.func) == "save" and package in facts_of(self.module).gpu_side
-        return last_name(call.func) in SAVES or of_library
+        last = last_name(call.func)
+        return last in SAVES or (last == "save" and is_of_gpu_library(self.module, call.func))
 
     def _of_call(self, node: cst.Call, trained: set[str]) -> str:
         last, full = last_name(node.func), self.module.code(node.func)

@@ -15,6 +15,7 @@ import libcst as cst
 
 from ....source.module import Module
 from ....source.read_value import read_value
+from ...script.sites import is_of_gpu_library
 from .blocks import last_name
 
 PartOf = Callable[[cst.BaseExpression], str | None]
@@ -54,7 +55,7 @@ def filled(module: Module, node: cst.BaseExpression) -> tuple[cst.BaseExpression
     last = last_name(node.func)
     if last == "masked_fill" and len(values) == 2 and is_ignored(module, values[1]):
         return (node.func.value, values[0], False) if isinstance(node.func, cst.Attribute) else None
-    if last == "where" and module.qualified(node.func) is not None and len(values) == 3:
+    if last == "where" and is_of_gpu_library(module, node.func) and len(values) == 3:
         if is_ignored(module, values[2]):
             return values[1], values[0], True
         if is_ignored(module, values[1]):

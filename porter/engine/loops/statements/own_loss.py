@@ -13,6 +13,7 @@ import libcst as cst
 
 from ....source.module import Module
 from ....source.read_value import read_value
+from ...script.sites import is_of_gpu_library
 from .blocks import last_name
 from .made_labels import Unlabelled, is_ignored
 
@@ -96,7 +97,7 @@ class OwnLoss:
 
     def _settings(self, func: cst.BaseExpression) -> dict[str, cst.BaseExpression] | None:
         """The keywords of the cross-entropy that a call means; None where it means none."""
-        if last_name(func) == BY_FUNCTION and self.module.qualified(func) is not None:
+        if last_name(func) == BY_FUNCTION and is_of_gpu_library(self.module, func):
             return {}
         made: cst.BaseExpression | None = func
         if isinstance(func, cst.Name | cst.Attribute):
@@ -106,7 +107,7 @@ class OwnLoss:
             made = bindings[0].value if len(bindings) == 1 else None
         if not isinstance(made, cst.Call) or last_name(made.func) != BY_CLASS:
             return None
-        if self.module.qualified(made.func) is None or any(argument.keyword is None for argument in made.args):
+        if not is_of_gpu_library(self.module, made.func) or any(argument.keyword is None for argument in made.args):
             return None
         return {argument.keyword.value: argument.value for argument in made.args if argument.keyword is not None}
 
