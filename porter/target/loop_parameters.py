@@ -191,7 +191,8 @@ def _can_be_given(
 
 def _rewrite(porting: Porting, function: cst.FunctionDef, call: cst.Call, handed: dict[str, list[str]]) -> None:
     """The parameters and the arguments: what is handed over stands where the part stood."""
-    module, params = porting.module, [*function.params.posonly_params, *function.params.params]
+    module, given = porting.module, function.params
+    params = [*given.posonly_params, *given.params, *given.kwonly_params]
     of_params: dict[int, list[str]] = {}
     for index, parameter in enumerate(params):
         if parameter.name.value in handed:

@@ -57,6 +57,15 @@ def test_the_function_is_given_what_its_parts_were_made_of(call: str, becomes: s
     assert "print(math.ceil(len(rows) / size))" in found.after
 
 
+@pytest.mark.parametrize("place", ["*, batches_of, opt, sched", "batches_of, *, opt, sched"])
+def test_parameters_that_are_given_by_their_names_alone(place: str) -> None:
+    call = "train(model, batches_of=loader, opt=optimizer, sched=scheduler, epochs=3)"
+    found = port(SCRIPT.replace("batches_of, opt, sched", place).replace(CALL, call))
+    assert found.status == "ported", found.findings
+    assert "rows, size, lr, steps, epochs" in found.after
+    assert "train(model, rows=rows, size=size, lr=lr, steps=steps, epochs=3)" in found.after
+
+
 def test_what_the_function_reads_already_isnt_given_again() -> None:
     rates = SCRIPT.replace("def main(lr=1e-4, size=2):\n", "LR = 1e-4\n\n\ndef main(size):\n").replace("lr=lr", "lr=LR")
     found = port(rates.replace("epochs, device", "epochs, size, device").replace("scheduler, 3", "scheduler, 3, size"))
