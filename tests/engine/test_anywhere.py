@@ -404,6 +404,13 @@ def test_what_the_trainer_repeats_of_its_call() -> None:
     assert port(f"{PLAIN}print(trainer.train_dataset.column_names)\n").status == "partial"
 
 
+def test_rows_that_a_plain_trainer_repeats() -> None:
+    text = PLAIN.replace("SFTTrainer(", "Trainer(").replace("SFTConfig(", "TrainingArguments(")
+    text = text.replace("from trl import SFTConfig, SFTTrainer", "from transformers import Trainer, TrainingArguments")
+    for read in ("rows.features", "rows.features['text'].dtype", "rows[0]", "len(rows)"):
+        check_becomes(f"{text}print({read.replace('rows', 'trainer.train_dataset')})\n", f"print({read})\n")
+
+
 def test_rows_and_batches_that_the_trainer_counts() -> None:
     part = PLAIN.replace("train_dataset=rows", "train_dataset=rows['train']")
     packed = part.replace("SFTConfig('out')", "SFTConfig('out', packing=True)")

@@ -47,9 +47,9 @@ def replace_held(porting: Porting, use: Use) -> bool:
         return True
     if dataset is None or not is_in_reach(porting, use.name):
         return False
-    kind, held = table_of(porting, site).kind, use.chain.split(".", 1)[1:]
+    kind = table_of(porting, site).kind
     repeats = dataset.reference or _is_part(dataset.node)
-    if kind == "sft" and not held and parts[0] == "train_dataset" and _prints_tokens(porting, node):
+    if kind == "sft" and use.chain == "train_dataset" and _prints_tokens(porting, node):
         new = f"{porting.names.batches}.train_dataset"
         porting.edit(start, end, new, site.rule, "the batches hold the trained rows")
         return True
@@ -61,9 +61,7 @@ def replace_held(porting: Porting, use: Use) -> bool:
         return True
     if not repeats or (kind != "causal-lm" and (packed or call is None)):
         return False
-    while held and isinstance(node, cst.Attribute):  # of the rows themselves
-        node, held = node.value, held[0].split(".", 1)[1:]
-    porting.edit(*module.span(node), dataset.text, site.rule, "the trainer only repeats its arguments")
+    porting.edit(start, end, dataset.text, site.rule, "the trainer only repeats its arguments")
     return True
 
 
