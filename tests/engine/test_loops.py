@@ -426,6 +426,58 @@ def test_what_else_a_loop_did_is_said(old: str, new: str, severity: str, said: s
     assert found.status == ("ported" if severity == "warning" else "partial")
 
 
+OF_CLASS = """import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, default_data_collator
+
+
+class Clock:
+    def __init__(self):
+        self.seen = 0
+
+
+class Tuner:
+    def __init__(self):
+        self.model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
+        self.seen, self.losses = 0, []
+
+    def train(self):
+        rows = load_dataset("json", data_files="rows.jsonl", split="train")
+        loader = DataLoader(rows, batch_size=2, collate_fn=default_data_collator)
+        optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
+        for batch in loader:
+            loss = self.model(**batch).loss
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            self.seen += 1
+            self.losses.append(loss.item())
+
+
+tuner = Tuner()
+tuner.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("clock = Clock()\nprint(clock.seen)\n", ""),
+        ("print(other.losses)\n", ""),
+        ("mine = Tuner()\nprint(mine.losses)\n", "self.losses"),
+    ],
+)
+def test_what_a_loop_fills_is_of_its_own_object(line: str, read: str) -> None:
+    found = port(OF_CLASS + line)
+    told = [finding.message for finding in found.findings if "is read here" in finding.message]
+    assert len(told) == bool(read) and all(read in message for message in told), told
+    inside = OF_CLASS.replace(
+        "    def train(self):", "    def show(self):\n        print(self.losses)\n\n    def train(self):"
+    )
+    assert any("self.losses is read here" in finding.message for finding in port(inside).findings)
+
+
 EVALUATED = """    with torch.no_grad():
         evaluate(model, checked)
     model.save_pretrained("best")

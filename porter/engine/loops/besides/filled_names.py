@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from ....source.calls import class_of
 from ....source.module import Module
-from ....source.scopes import inside
+from ....source.scopes import Scope, inside, owner_of
 from ...script.following.reaching import reaching
 from ..statements.facts import Loop
 
@@ -62,11 +63,10 @@ def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
 def _first_use(module: Module, target: cst.Name | cst.Attribute, gone: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
     """Where a name, or an attribute of `self`, is read behind the loop as the loop has left it."""
     if isinstance(target, cst.Attribute):
-        if not isinstance(target.value, cst.Name) or target.value.value != "self":
-            return None
-        uses: list[cst.CSTNode] = [
-            use for use in module.attributes_named(target.attr.value) if not _is_set(module, use)
-        ]
+        owner = owner_of(target, module.scope(target))
+        reads = module.references(module.code(target), owner) if owner is not None else ()
+        objects = [use for use in module.attributes_named(target.attr.value) if _is_object(module, use, owner)]
+        uses = sorted([*reads, *objects], key=lambda use: module.span(use)[0])
         return next((use for use in uses if not _within(module, use, gone)), None)
     meant = module.scope(target).lookup(target.value)
     if meant is None or not any(not _within(module, binding.node, gone) for binding in meant[1]):
@@ -86,6 +86,7 @@ def _within(module: Module, node: cst.CSTNode, gone: Sequence[cst.CSTNode]) -> b
     return any(parent in gone for parent in module.ancestors(node))
 
 
-def _is_set(module: Module, use: cst.CSTNode) -> bool:
-    parent = module.parents[use]
-    return isinstance(parent, cst.AssignTarget | cst.AnnAssign | cst.AugAssign) and parent.target is use
+def _is_object(module: Module, use: cst.Attribute, owner: Scope | None) -> bool:
+    """Whether an attribute is read of an object of a class, by its name: `tuner.losses` behind `tuner = Tuner()`."""
+    made = class_of(module, use.value, instance=True)
+    return made is not None and made is owner and not isinstance(module.parents[use], cst.AssignTarget | cst.AugAssign)
