@@ -144,3 +144,12 @@ def test_what_a_release_takes_of_a_dictionary(form: str, release: str, taken: bo
     assert found.status == "ported", found.findings
     assert ("max_length=77," in found.after) is taken
     assert "from trl" not in found.after and "given" not in found.after
+
+
+@pytest.mark.parametrize("instead", ["{}", "dict(kw, report_to='none')", "other"])
+def test_a_function_that_may_return_something_else(instead: str) -> None:
+    before = KEEP.replace("    try:", f"    if strict():\n        return {instead}\n    try:")
+    before += "\nother = other = print\nprint = print\n\ndef said():\n    return print\n\nsaid()\n"
+    text = FILTERED.format(before=before, accepted="", filter=FILTERS["a function"])
+    found = port(text.replace("SFTTrainer(**)", "SFTTrainer(**given)"), source_trl="0.11.4")
+    assert found.status != "ported" and "max_length=77," not in found.after

@@ -63,31 +63,28 @@ def _kept_by_function(
     module: Module, call: cst.Call, function: cst.FunctionDef
 ) -> tuple[cst.BaseExpression, str] | None:
     """What a call gives the function that returns it filtered, and the class; `except` may return it as it is."""
-    filters = []
-    values = returned(module, function)
-    for value in values:
-        while (binding := _only_binding(module, value)) is not None and binding.value is not None:
-            value = binding.value
-        if isinstance(value, cst.DictComp) and (kept := _kept(module, value)) is not None:
-            filters.append(kept)
-    base, accepted = filters[0] if len(filters) == 1 else (None, None)
-    if not isinstance(base, cst.Name) or accepted is None:
+    values = [_held(module, value) for value in returned(module, function)]
+    found = [_kept(module, value) if isinstance(value, cst.DictComp) else None for value in values]
+    filters = [each for each in found if each is not None]
+    if len(filters) != 1:
         return None
-    if any(isinstance(value, cst.Name) and value.value != base.value and not _holds(module, value) for value in values):
+    base, accepted = filters[0]
+    others = [value for value, filtered in zip(values, found, strict=True) if filtered is None]
+    if not isinstance(base, cst.Name) or any(module.code(value) != base.value for value in others):
         return None
     names = {parameter.name.value for parameter in function.params.params}
-    asked = asked_class(module, accepted)
-    for name in names if asked is None else ():
-        given = argument_of(module, call, name)
-        if given is not None and asked_parameter(module, accepted) == name:
-            asked = _class(module, given)
+    asked, parameter = asked_class(module, accepted), _asked_parameter(module, accepted)
+    if asked is None and parameter in names:
+        given = argument_of(module, call, parameter)
+        asked = _class(module, given) if given is not None else None
     given = argument_of(module, call, base.value) if base.value in names else None
     return (given, asked) if given is not None and asked is not None else None
 
 
-def _holds(module: Module, name: cst.Name) -> bool:
-    binding = _only_binding(module, name)
-    return binding is not None and isinstance(binding.value, cst.DictComp)
+def _held(module: Module, value: cst.BaseExpression) -> cst.BaseExpression:
+    """`{...}` of `found`, the one name that holds it."""
+    binding = _only_binding(module, value)
+    return binding.value if binding is not None and isinstance(binding.value, cst.DictComp) else value
 
 
 def _only_binding(module: Module, node: cst.BaseExpression) -> Binding | None:
@@ -96,7 +93,7 @@ def _only_binding(module: Module, node: cst.BaseExpression) -> Binding | None:
     return found[1][0] if found is not None and len(found[1]) == 1 else None
 
 
-def asked_parameter(module: Module, node: cst.BaseExpression) -> str | None:
+def _asked_parameter(module: Module, node: cst.BaseExpression) -> str | None:
     """The parameter of a function whose class an expression asks: `cls` of `inspect.signature(cls.__init__)`."""
     found = _looked_at(module, node)
     if isinstance(found, cst.Attribute) and found.attr.value == "__init__":
