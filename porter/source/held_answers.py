@@ -157,10 +157,14 @@ def given_to(module: Module, binding: Binding) -> list[cst.BaseExpression] | Non
 
 
 def _only_called(module: Module, function: cst.FunctionDef, calls: int) -> bool:
+    """Whether every use of a function's name is a call of it; of a constructor every use of its class."""
     name, scope = function.name.value, module.scope(function)
-    if isinstance(scope.node, cst.ClassDef):
-        return name == "__init__" or len(module.attributes_named(name)) == calls
-    return len(module.references(name, scope)) == calls
+    if not isinstance(scope.node, cst.ClassDef):
+        return len(module.references(name, scope)) == calls
+    if name != "__init__":
+        return len(module.attributes_named(name)) == calls
+    uses = module.references(scope.node.name.value, module.scope(scope.node))
+    return sum(not isinstance(module.parents[use], cst.Annotation) for use in uses) == calls
 
 
 def held_value(module: Module, node: cst.Attribute) -> cst.BaseExpression | None:

@@ -180,6 +180,11 @@ def test_numbers_that_a_function_gives_back_are_the_gpu_s(test: str) -> None:
         f"class C:\n    dtype = {TYPE}\nclass D(C):\n    dtype = 'float32'\ncfg = D()\n",
         f"def pick(device):\n    return {BY_DEVICE.format('device')}\npick('cpu')\n"
         f"class C:\n    def __init__(self):\n        self.dtype = pick({DEVICE})\ncfg = C()\n",
+        # a class that is made elsewhere, too: by a class of its kind, and under another name
+        f"class C:\n    def __init__(self, at):\n        self.dtype = {BY_DEVICE.format('at')}\n"
+        f"class D(C):\n    def __init__(self):\n        super().__init__('cpu')\nother, cfg = D(), C({DEVICE})\n",
+        f"class C:\n    def __init__(self, at):\n        self.dtype = {BY_DEVICE.format('at')}\n"
+        f"def made(kind):\n    return kind('cpu')\nother, cfg = made(C), C({DEVICE})\n",
     ],
 )
 def test_what_may_hold_something_else_is_left_to_the_run(before: str) -> None:
