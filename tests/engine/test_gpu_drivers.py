@@ -116,3 +116,12 @@ def test_what_a_function_of_the_script_prints_of_a_gpu_goes() -> None:
     assert "say(f'{type(model)}')\n" in found.after
     more = LOGS.replace("    print(*args, **kwargs)\n", "    print(*args, **kwargs)\n    count(args)\n")
     assert "GPUtil" in port(sft_script(more, imports=imports)).after  # it does more than print
+
+
+@pytest.mark.parametrize("line", ["copied = rows.save_to_disk('copy')", "print(rows.save_to_disk('copy'))"])
+def test_a_function_that_does_more_than_print_stays_where_it_is_called(line: str) -> None:
+    logs = LOGS.replace("    print(*args, **kwargs)\n", f"    {line}\n    print(*args, **kwargs)\n")
+    assert "say(f" in port(sft_script(logs, imports="import GPUtil\nimport torch")).after
+    stamped = LOGS.replace("    print(*args, **kwargs)\n", "    at = str(time.time()).upper()\n    print(at, *args)\n")
+    found = port(sft_script(stamped, imports="import time\nimport GPUtil\nimport torch"))
+    assert found.status == "ported" and "GPUtil" not in found.after

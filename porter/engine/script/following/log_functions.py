@@ -8,11 +8,15 @@ def log_print(*args, **kwargs):
 
 from __future__ import annotations
 
+import builtins
+import sys
 from collections.abc import Iterator
 
 import libcst as cst
 
 from ....source.module import Module
+from ....source.scopes import inside
+from ..sites import is_of_gpu_library
 
 WRITES = frozenset("print info debug warning warn error critical log write writelines flush".split())
 MADE = "functions that only print"  # of `Module.memory`
@@ -28,7 +32,9 @@ def only_logs(module: Module, call: cst.BaseExpression) -> bool:
         known[function] = False  # what calls itself
         lines = [*_lines(function.body)]
         says = any(isinstance(line, cst.Expr) and isinstance(line.value, cst.Call) for line in lines)
-        known[function] = says and not function.decorators and all(_is_plain(module, line) for line in lines)
+        plain = not function.decorators and all(_is_plain(module, line) for line in lines)
+        calls = (node for node in inside(function.body) if isinstance(node, cst.Call))
+        known[function] = says and plain and all(_only_tells(module, each) for each in calls)
     return known[function]
 
 
@@ -51,3 +57,16 @@ def _is_plain(module: Module, line: cst.CSTNode) -> bool:
         called = module.code(line.value.func) if isinstance(line.value, cst.Call) else ""
         return isinstance(line.value, cst.BaseString) or called.rsplit(".", 1)[-1] in WRITES
     return isinstance(line, cst.Pass) or (isinstance(line, cst.Return) and line.value is None)
+
+
+def _only_tells(module: Module, call: cst.Call) -> bool:
+    """Whether a call writes, or gives what can be written and does nothing to the script's own objects: of Python, of
+    its libraries and of a GPU's, and methods of texts and of what such a call gives."""
+    func, name = call.func, module.qualified(call.func)
+    if isinstance(func, cst.Attribute) and (func.attr.value in WRITES or hasattr(str, func.attr.value)):
+        return True
+    if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Call):
+        return _only_tells(module, func.value)
+    if name is not None:
+        return name.partition(".")[0] in sys.stdlib_module_names or is_of_gpu_library(module, func)
+    return isinstance(func, cst.Name) and hasattr(builtins, func.value) and module.meaning(func) is None
