@@ -158,6 +158,11 @@ def test_a_config_object_of_before_the_other_transformers_is_told_it(tmp_path: P
         ("load_in_4bit=args.four", ", bf16=True", ", dtype=jnp.bfloat16, "),
         ("load_in_4bit=True", "", ", dtype=jnp.bfloat16, "),
         ("quantization_config=config", "", ", dtype=jnp.bfloat16 if config is not None else jnp.float32, "),
+        (
+            "quantization_config=args.four and BitsAndBytesConfig(load_in_4bit=True)",
+            "",
+            ", dtype=jnp.bfloat16 if args.four else jnp.float32, ",
+        ),
     ],
 )
 def test_what_is_quantised_when_it_runs_is_float32_where_it_is_not(

@@ -14,7 +14,7 @@ import libcst as cst
 
 from ...recipe import Origin, Value, literal_code
 from ...runtime.facts.stored_formats import base_name, unread_format
-from ...text.expressions import is_atom, parsed, quoted
+from ...text.expressions import is_atom, operand, parsed, quoted
 from ..script.fill_from_tables import bindings_of, fill_site, follow, table_of
 from ..script.following.may_be_none import is_none_somewhere, may_be_none
 from ..script.sites import Argument, Site
@@ -53,9 +53,12 @@ def read_quantization(porting: Training, site: Site | None, versions: Mapping[st
 def asks_when_run(code: str) -> str:
     """The condition under which a value of `model.quantization` quantises: `args.load_in_4bit`, `c is not None`."""
     call = parsed(code)
-    if isinstance(call, ast.BoolOp) and isinstance(call.values[-1], ast.Call):  # keywords beside a config
+    if isinstance(call, ast.BoolOp) and isinstance(call.values[-1], ast.Call):
         parts = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in call.values]
-        return " or ".join(asks_when_run(part) for part in parts)
+        if isinstance(call.op, ast.Or):  # keywords beside a config
+            return " or ".join(map(asks_when_run, parts))
+        asked = asks_when_run(parts[-1])  # `args.quantize and BitsAndBytesConfig(...)`
+        return " and ".join(operand(part) for part in (*parts[:-1], *([asked] if asked != "True" else ())))
     if not isinstance(call, ast.Call) or ast.unparse(call.func) != CLASS:
         return f"{code if is_atom(code) else f'({code})'} is not None"
     given = [keyword.value for keyword in call.keywords if keyword.arg in FLAGS]
