@@ -426,6 +426,30 @@ def test_what_else_a_loop_did_is_said(old: str, new: str, severity: str, said: s
     assert found.status == ("ported" if severity == "warning" else "partial")
 
 
+@pytest.mark.parametrize(
+    ("test", "guards"),
+    [
+        ("torch.isnan(loss) or torch.isinf(loss)", True),
+        ("not torch.isfinite(loss).all()", True),
+        ("~torch.isfinite(loss)", True),
+        ("loss is None or math.isnan(loss.item())", True),
+        ("torch.isnan(loss).sum() > 0", True),
+        ("torch.isnan(loss) and step > 3", True),
+        ("torch.isnan(loss) or step % 2 == 0", False),
+        ("torch.isfinite(loss)", False),
+        ("not torch.isnan(loss)", False),
+        ("not (torch.isfinite(loss) and step % 2)", False),
+    ],
+)
+def test_which_batches_a_guard_leaves_out(test: str, guards: bool) -> None:
+    loop = f"        if {test}:\n            continue\n        scaler.scale"
+    found = port(WATCHED.replace("        scaler.scale", loop, 1))
+    assert found.status == ("ported" if guards else "unsupported"), found.findings
+    otherwise = f"        if {test}:\n            pass\n        else:\n            continue\n        scaler.scale"
+    found = port(WATCHED.replace("        scaler.scale", otherwise, 1))
+    assert (found.status == "ported") is (test in ("torch.isfinite(loss)", "not torch.isnan(loss)")), found.findings
+
+
 OF_CLASS = """import torch
 from datasets import load_dataset
 from torch.utils.data import DataLoader

@@ -43,7 +43,7 @@ BUILTINS = frozenset("getattr hasattr isinstance len id type sum print repr str"
 NORMS = re.compile(r"(?:grad|gradient|weight|param|parameter)s?_norms?$")
 LEFT_OUT, BY_HAND = "some batches are left out", "the learning rate is set by hand, not by a schedule"
 FIXES = {LEFT_OUT: FILTER, BY_HAND: SCHEDULE}
-FINITE = re.compile(r"\b(?:isnan|isinf|isfinite)\(")
+FINITE = {"isfinite": True, "isnan": False, "isinf": False}
 TOKENIZERS = re.compile(r"tok|processor", re.IGNORECASE)
 DEEPEST = 3  # functions that call one another
 EVALUATES = ("evaluate", "validate", "eval_loop", "evaluation", "validation")
@@ -140,8 +140,9 @@ class Watching:
 
     def _guards(self, node: cst.CSTNode) -> bool:
         """Whether a `continue` leaves out a batch whose loss isn't finite."""
-        test = next((parent.test for parent in self.module.ancestors(node) if isinstance(parent, cst.If)), None)
-        return test is not None and FINITE.search(self.module.code(test)) is not None
+        around = [node, *self.module.ancestors(node)]
+        holder = next((parent for parent in around if isinstance(parent, cst.If)), None)
+        return holder is not None and _is_bad(holder.test, holds=holder.body in around)
 
     def catches_memory(self, line: cst.Try) -> bool:
         """Whether a `try` around a step is there for a GPU that runs out of memory."""
@@ -180,6 +181,25 @@ def is_saved_elsewhere(module: Module, gone: Sequence[cst.CSTNode]) -> bool:
         calls = calls_of(module, function) if function is not None else []
         if function is None or any(map(stays, calls)):
             return True
+    return False
+
+
+def _is_bad(test: cst.BaseExpression, *, holds: bool) -> bool:
+    """Whether a condition that holds, or doesn't, says that a number isn't finite, or isn't there."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not() | cst.BitInvert()):
+            return _is_bad(test.expression, holds=not holds)
+        case cst.BooleanOperation() | cst.BinaryOperation(operator=cst.BitOr() | cst.BitAnd()):
+            found = [_is_bad(part, holds=holds) for part in (test.left, test.right)]
+            return all(found) if isinstance(test.operator, cst.Or | cst.BitOr) is holds else any(found)
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(cst.Is(), cst.Name("None"))]):
+            return holds
+        case cst.Comparison(comparisons=[cst.ComparisonTarget(cst.GreaterThan(), cst.Integer("0"))]):
+            return _is_bad(test.left, holds=holds)  # `.sum() > 0`
+        case cst.Call(func=func):
+            if (finite := FINITE.get(last_name(func))) is not None:
+                return finite is not holds
+            return isinstance(func, cst.Attribute) and not test.args and _is_bad(func.value, holds=holds)
     return False
 
 
