@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .module import Module
 
 READ_BY = ("get", "keys", "values", "items", "copy")  # methods that change nothing
+CHANGES = frozenset("append extend insert remove pop clear sort reverse update setdefault popitem add discard".split())
 # Builtins that read what they are given.
 READERS = frozenset("print len list tuple set dict sorted str repr sum min max any all enumerate".split())
 SETTERS = ("setattr", "vars", "__dict__", "from_dict")
@@ -80,7 +81,7 @@ def changed_later(module: Module, name: cst.Name) -> bool:
         parent = module.parents[use]
         if isinstance(parent, cst.Attribute) and parent.attr.value not in READ_BY:
             return True
-        if isinstance(parent, cst.Subscript) and isinstance(module.parents[parent], cst.AssignTarget | cst.AugAssign):
+        if isinstance(parent, cst.Subscript) and _changes_item(module, parent):
             return True
         if isinstance(parent, cst.Del | cst.AugAssign):
             return True
@@ -89,6 +90,16 @@ def changed_later(module: Module, name: cst.Name) -> bool:
         if isinstance(parent, cst.Arg) and not parent.star and _may_change(module, parent):
             return True
     return False
+
+
+def _changes_item(module: Module, item: cst.Subscript) -> bool:
+    """Whether an item, or an item of it, is set or changed: `sizes["a"]["b"] = 1`, `sizes["a"].update(b=1)`."""
+    around: cst.CSTNode = item
+    while isinstance(parent := module.parents[around], cst.Subscript) and parent.value is around:
+        around = parent
+    called = isinstance(parent, cst.Attribute) and isinstance(module.parents[parent], cst.Call)
+    changed = called and isinstance(parent, cst.Attribute) and parent.attr.value in CHANGES
+    return changed or isinstance(parent, cst.AssignTarget | cst.AugAssign | cst.Del)
 
 
 def _may_change(module: Module, argument: cst.Arg) -> bool:

@@ -78,3 +78,14 @@ def test_keywords_of_a_menu_of_models(key: str, second: str, status: str, loaded
     found = port(text.replace('from_pretrained("Qwen/Qwen3-0.6B")', load, 1))
     assert found.status == status, found.findings
     assert (loaded if key != '"small"' else "dtype=jnp.bfloat16") in found.after
+
+
+@pytest.mark.parametrize(
+    "change", ['MODELS["small"]["load"]["dtype"] = sys.argv[2]', 'MODELS["small"]["load"].update(dtype=sys.argv[2])']
+)
+def test_keywords_of_a_menu_that_is_changed(change: str) -> None:
+    menu = (MENU % '"small"').replace("chosen = MODELS", f"{change}\nchosen = MODELS")
+    load = 'from_pretrained(MODELS["small"]["name"], **MODELS["small"]["load"])'
+    text = menu + SCRIPT.format(made=MADE, typed="", between="", behind="")
+    found = port(text.replace('from_pretrained("Qwen/Qwen3-0.6B")', load, 1))
+    assert "dtype=jnp.bfloat16" not in found.after, found.after
