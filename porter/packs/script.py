@@ -36,7 +36,8 @@ from ..releases.history import history
 from ..runtime.facts.families import UnknownFamily, find_family
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, parameter_of, returned
-from ..source.conditions import asks_for_gpu, bare, left_on_gpu
+from ..source.conditions import bare, left_on_gpu
+from ..source.held_answers import asks_for_gpu
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run, speaks_of_gpu
 from ..source.machine.library_constants import TORCH_TYPES
 from ..source.module import Module, flatten

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from .held_answers import asks_for_gpu as asks_for_gpu
+from .held_answers import asks_for_gpu
 from .machine.gpu_of_run import speaks_of_gpu
 from .scopes import inside
 from .values import Unknown, evaluate

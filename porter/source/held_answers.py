@@ -53,7 +53,7 @@ def _asks(module: Module, part: cst.CSTNode) -> bool:
         method = _property(module, part)
         value = held_value(module, part) if method is None else None
         return asks_for_gpu(module, value) if value is not None else _function_asks(module, method)
-    if not isinstance(part, cst.Name) or _is_member(module.parents[part], part):
+    if not isinstance(part, cst.Name) or module.is_member(part):
         return False
     binding = module.single_binding(part)
     if binding is None:
@@ -61,12 +61,6 @@ def _asks(module: Module, part: cst.CSTNode) -> bool:
     if binding.kind == "parameter":
         return any(asks_for_gpu(module, given) for given in given_to(module, binding) or ())
     return binding.value is not None and asks_for_gpu(module, binding.value)
-
-
-def _is_member(parent: cst.CSTNode, name: cst.Name) -> bool:
-    """Whether a name is the attribute or the keyword of something."""
-    keyword = isinstance(parent, cst.Arg) and parent.keyword is name
-    return keyword or (isinstance(parent, cst.Attribute) and parent.attr is name)
 
 
 def _function_asks(module: Module, function: cst.FunctionDef | None) -> bool:
@@ -179,7 +173,7 @@ def held_value(module: Module, node: cst.Attribute) -> cst.BaseExpression | None
     made = [*in_body, *on_self]
     if len(made) != 1 or made[0].conditional or made[0].kind != "assign" or made[0].value is None:
         return None
-    if sum(_is_set(module, each) for each in module.attributes_named(name)) != len(on_self):
+    if sum(module.is_set(each) for each in module.attributes_named(name)) != len(on_self):
         return None
     if in_body and not _is_made_bare(module, owner):
         return None
@@ -188,13 +182,6 @@ def held_value(module: Module, node: cst.Attribute) -> cst.BaseExpression | None
 
 def _class(module: Module, node: cst.Name) -> Scope | None:
     return class_of(module, node, instance=False) or class_of(module, node, instance=True)
-
-
-def _is_set(module: Module, node: cst.Attribute) -> bool:
-    parent = module.parents[node]
-    if isinstance(parent, cst.Element):
-        return True
-    return isinstance(parent, cst.AssignTarget | cst.AnnAssign | cst.AugAssign) and parent.target is node
 
 
 def _is_made_bare(module: Module, owner: Scope) -> bool:

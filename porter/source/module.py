@@ -10,7 +10,7 @@ from typing import Any
 import libcst as cst
 
 from .calls import find_callees, given_back
-from .scopes import Binding, Scope, collect_scopes, owner_of
+from .scopes import Binding, Scope, collect_scopes, owner_of, walk
 from .source_text import SourceText
 
 MAX_ALIASES = 10  # names that stand for one another; two may do so in a circle
@@ -162,11 +162,7 @@ class Module(SourceText):
         uses = []
         for node in self._names.get(name, ()):
             parent = self.parents[node]
-            if isinstance(parent, cst.Attribute) and parent.attr is node:
-                continue
-            if self._is_module_path(node):
-                continue
-            if isinstance(parent, cst.Arg) and parent.keyword is node:
+            if self.is_member(node) or self._is_module_path(node):
                 continue
             if isinstance(parent, cst.AssignTarget | cst.Param | cst.ImportAlias | cst.FunctionDef | cst.ClassDef):
                 continue
@@ -193,13 +189,25 @@ class Module(SourceText):
     def _attribute_loads(self, name: str, owner: Scope) -> list[cst.Attribute]:
         uses = []
         for node in self._attributes.get(name, ()):
-            parent = self.parents[node]
-            set_here = isinstance(parent, cst.AssignTarget | cst.AnnAssign | cst.AugAssign) and parent.target is node
-            element = self.parents.get(parent) if isinstance(parent, cst.Element) else None
-            unpacked = isinstance(element, cst.Tuple | cst.List) and isinstance(self.parents[element], cst.AssignTarget)
-            if not set_here and not unpacked and owner_of(node, self.scope(node)) is owner:
+            if not self.is_set(node) and owner_of(node, self.scope(node)) is owner:
                 uses.append(node)
         return sorted(uses, key=lambda node: self.span(node)[0])
+
+    def is_set(self, node: cst.Attribute) -> bool:
+        """Whether an attribute is given a value: `self.a = 1`, also in `self.a, self.b = 1, 2`."""
+        parent = self.parents[node]
+        alone = isinstance(parent, cst.AssignTarget | cst.AnnAssign | cst.AugAssign) and parent.target is node
+        return alone or self._is_unpacked(node)
+
+    def is_member(self, name: cst.CSTNode) -> bool:
+        """Whether a name is the attribute or the keyword of something: `lr` of `args.lr` and of `Config(lr=1)`."""
+        parent = self.parents.get(name)
+        keyword = isinstance(parent, cst.Arg) and parent.keyword is name
+        return keyword or (isinstance(parent, cst.Attribute) and parent.attr is name)
+
+    def names_read(self, node: cst.CSTNode) -> list[cst.Name]:
+        """The names that an expression reads, in source order: no attributes, no keywords."""
+        return [name for name in walk(node) if isinstance(name, cst.Name) and not self.is_member(name)]
 
     def attributes_named(self, name: str) -> list[cst.Attribute]:
         """Every `x.name`, read or set, in source order."""

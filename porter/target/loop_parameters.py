@@ -66,7 +66,7 @@ def hand_over(porting: Porting, block: str, parts: Sequence[Site]) -> dict[str, 
                 attribute = _attribute(module, site.scope, own, name) if own and name not in here.bindings else None
                 if attribute is not None:
                     on_self[name] = attribute
-                    kept += [name] if not _is_set(module, attribute) else []
+                    kept += [name] if not _times_set(module, attribute) else []
                     continue
                 parameter = next((each for each, part in given.items() if part is site), next(iter(given), None))
                 if held is None or parameter is None or not _can_be_given(module, *held, name, site.scope, given):
@@ -113,25 +113,16 @@ def _attribute(module: Module, scope: Scope, own: str, name: str) -> str | None:
             held = isinstance(target, cst.Attribute) and module.code(target.value) == own
             if held and isinstance(value, cst.Name) and value.value == name:
                 attribute = module.code(target)
-                return attribute if _is_set(module, attribute) == 1 else None
+                return attribute if _times_set(module, attribute) == 1 else None
     taken = scope.parent is not None and name in scope.parent.bindings
     taken = taken or any(module.code(node.value) == own for node in module.attributes_named(name))
     return None if taken else f"{own}.{name}"
 
 
-def _is_set(module: Module, attribute: str) -> int:
+def _times_set(module: Module, attribute: str) -> int:
     """In how many places an attribute of `self` is set."""
     own, _, name = attribute.partition(".")
-    found = [node for node in module.attributes_named(name) if module.code(node.value) == own]
-    parents = [(node, module.parents[node]) for node in found]
-    targets = (cst.AssignTarget, cst.AnnAssign, cst.AugAssign)
-    plain = [node for node, parent in parents if isinstance(parent, targets) and parent.target is node]
-    in_tuples = [node for node, parent in parents if isinstance(parent, cst.Element) and _is_target(module, parent)]
-    return len(plain) + len(in_tuples)
-
-
-def _is_target(module: Module, element: cst.Element) -> bool:
-    return isinstance(module.parents[module.parents[element]], cst.AssignTarget)
+    return sum(module.is_set(node) for node in module.attributes_named(name) if module.code(node.value) == own)
 
 
 def _set(node: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
@@ -159,12 +150,7 @@ def _reads(block: str, name: str) -> bool:
 
 def _out_of_reach(module: Module, argument: Argument, here: Scope) -> Iterator[str]:
     """The names of an argument that mean something else, or nothing, where the loop stands."""
-    for node in walk(argument.node) if argument.node is not None else ():
-        parent = module.parents.get(node)
-        attribute = isinstance(parent, cst.Attribute) and parent.attr is node
-        keyword = isinstance(parent, cst.Arg) and parent.keyword is node
-        if not isinstance(node, cst.Name) or attribute or keyword:
-            continue
+    for node in module.names_read(argument.node) if argument.node is not None else ():
         there = module.scope(node).lookup(node.value)
         own = there is not None and argument.node in (there[0].node, *module.ancestors(there[0].node))  # a lambda's
         if there is None or own:

@@ -36,7 +36,7 @@ class CalledEpoch:
                 return given
         if read_value(module, node).known:
             return node
-        for name in _read_names(module, node):
+        for name in module.names_read(node):
             found = module.scope(name).lookup(name.value)
             own = name.value == first_parameter(self.function)
             if found is None or found[0].node is not self.function:
@@ -125,15 +125,3 @@ def known_by_caller(module: Module, loop: Loop) -> None:
         setattr(loop, field, by_call.named_outside(module, getattr(loop, field)))
     if isinstance(loop.loader, cst.Name) and by_call.named_outside(module, loop.loader.value) != loop.loader.value:
         loop.loader = by_call.outside(module, loop.loader)
-
-
-def _read_names(module: Module, node: cst.BaseExpression) -> list[cst.Name]:
-    """The names that an expression reads: no attributes, no keywords."""
-    found = []
-    for name in walk(node):
-        parent = module.parents.get(name)
-        attribute = isinstance(parent, cst.Attribute) and parent.attr is name
-        keyword = isinstance(parent, cst.Arg) and parent.keyword is name
-        if isinstance(name, cst.Name) and not attribute and not keyword:
-            found.append(name)
-    return found

@@ -236,7 +236,7 @@ def _is_known(module: Module, code: str, scope: Scope, site: Site, since: int) -
             return False
         if found != meant and not _are_objects(found[0], meant[0] if meant is not None else None, name):
             return False
-        if any(module.span(binding.node)[0] > since for binding in found[1] if binding.kind not in ("parameter",)):
+        if any(module.span(binding.node)[0] > since for binding in found[1] if binding.kind != "parameter"):
             return False
     return in_reach(scope, site.scope) or all(_is_self(scope, name) for name in names_in(code))
 
@@ -247,9 +247,7 @@ def _are_objects(one: Scope, other: Scope | None, name: str) -> bool:
 
 
 def _is_self(scope: Scope, name: str) -> bool:
-    is_method = isinstance(scope.node, cst.FunctionDef) and scope.parent is not None
-    return (
-        is_method
-        and isinstance(scope.parent.node, cst.ClassDef)  # type: ignore[union-attr]
-        and first_parameter(scope.node) == name  # type: ignore[arg-type]
-    )
+    method, holder = scope.node, scope.parent.node if scope.parent is not None else None
+    if not isinstance(method, cst.FunctionDef) or not isinstance(holder, cst.ClassDef):
+        return False
+    return first_parameter(method) == name

@@ -89,4 +89,4 @@ def _within(module: Module, node: cst.CSTNode, gone: Sequence[cst.CSTNode]) -> b
 def _is_object(module: Module, use: cst.Attribute, owner: Scope | None) -> bool:
     """Whether an attribute is read of an object of a class, by its name: `tuner.losses` behind `tuner = Tuner()`."""
     made = class_of(module, use.value, instance=True)
-    return made is not None and made is owner and not isinstance(module.parents[use], cst.AssignTarget | cst.AugAssign)
+    return made is not None and made is owner and not module.is_set(use)
