@@ -436,6 +436,7 @@ def test_what_else_a_loop_did_is_said(old: str, new: str, severity: str, said: s
         ("torch.isnan(loss).sum() > 0", True),
         ("torch.isnan(loss) and step > 3", True),
         ("torch.isnan(loss) or step % 2 == 0", False),
+        ("batch is None", False),
         ("torch.isfinite(loss)", False),
         ("not torch.isnan(loss)", False),
         ("not (torch.isfinite(loss) and step % 2)", False),

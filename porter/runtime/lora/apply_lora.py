@@ -131,11 +131,8 @@ def _draw_again(
     if held.spec.init_lora_weights and any(_is_trained(b.get_value()) for _, _, _, b in adapters(model)):
         raise ValueError(f"{TWICE}, and the first are trained: merge them before, or leave the second out")
     for path, weight, a, b in adapters(model):
-        rule = _rule_of(provider, path)
-        for name, adapter, initial in (("a", a, rule.lora_a_initializer), ("b", b, rule.lora_b_initializer)):
-            key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(f"{path}/{weight}_lora_{name}".encode()))
-            value = initial(key, adapter.get_value().shape, jnp.float32)
-            adapter.set_value(jax.device_put(value, _sharding(adapter, mesh)))
+        for name, adapter in ((f"{weight}_lora_a", a), (f"{weight}_lora_b", b)):
+            adapter.set_value(_drawn(provider, path, name, adapter, mesh, seed))
 
 
 def _is_trained(b: jax.Array) -> bool:
@@ -272,12 +269,18 @@ def _inject(model: nnx.Module, provider: qwix.LoraProvider, mesh: jax.sharding.M
         if path in state:
             continue
         module = "/".join(map(str, path[:-1]))
-        rule = _rule_of(provider, module)
-        initial = rule.lora_a_initializer if path[-1].endswith("_lora_a") else rule.lora_b_initializer
-        key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(f"{module}/{path[-1]}".encode()))
-        value = initial(key, adapter.get_value().shape, jnp.float32)
-        state[path] = adapter.replace(jax.device_put(value, _sharding(adapter, mesh)))
+        state[path] = adapter.replace(_drawn(provider, module, path[-1], adapter, mesh, seed))
     return nnx.merge(graph, nnx.from_flat_state(state))
+
+
+def _drawn(
+    provider: qwix.LoraProvider, path: str, name: str, adapter: Any, mesh: jax.sharding.Mesh, seed: int
+) -> jax.Array:
+    """The first values of the adapter `name`, `w_lora_a`, of the module at `path`: by a key of its own."""
+    rule = _rule_of(provider, path)
+    initial = rule.lora_a_initializer if name.endswith("_lora_a") else rule.lora_b_initializer
+    key = jax.random.fold_in(jax.random.key(seed), zlib.crc32(f"{path}/{name}".encode()))
+    return jax.device_put(initial(key, adapter.get_value().shape, jnp.float32), _sharding(adapter, mesh))
 
 
 def _rule_of(provider: qwix.LoraProvider, path: str) -> qwix.LoraRule:

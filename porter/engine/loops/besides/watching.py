@@ -142,7 +142,10 @@ class Watching:
         """Whether a `continue` leaves out a batch whose loss isn't finite."""
         around = [node, *self.module.ancestors(node)]
         holder = next((parent for parent in around if isinstance(parent, cst.If)), None)
-        return holder is not None and _is_bad(holder.test, holds=holder.body in around)
+        names = inside(holder.test) if holder is not None else ()
+        if holder is None or not any(isinstance(name, cst.Name) and name.value in FINITE for name in names):
+            return False
+        return _is_bad(holder.test, holds=holder.body in around)
 
     def catches_memory(self, line: cst.Try) -> bool:
         """Whether a `try` around a step is there for a GPU that runs out of memory."""
