@@ -8,29 +8,16 @@ import pytest
 from porter.runtime.rows.collation import only
 from porter.runtime.rows.stacking import stack_rows
 
+from .loop_scripts import loop
 from .porting import port
 
-SCRIPT = """\
-import torch
-from datasets import load_dataset
-from torch.utils.data import DataLoader
-from transformers import AutoModelForCausalLM, AutoTokenizer, default_data_collator
-
-tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
-rows = load_dataset("json", data_files="rows.jsonl", split="train")
-loader = DataLoader(rows, batch_size=2, collate_fn=default_data_collator)
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-for batch in loader:
-    ids = batch["input_ids"].cuda()
-    mask = batch["attention_mask"].cuda()
-    LABELS
-    loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-"""
+GIVEN = "input_ids=ids, attention_mask=mask, labels=labels"
 OF_MASK, OF_PAD = '{"attention_mask": 0}', '{"input_ids": tokenizer.pad_token_id}'
+
+
+def script(labels: str, given: str = GIVEN) -> str:
+    """A loop that makes its labels, and gives the model that."""
+    return loop(f"{labels}\n    loss = model({given}).loss")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +37,7 @@ OF_MASK, OF_PAD = '{"attention_mask": 0}', '{"input_ids": tokenizer.pad_token_id
     ],
 )
 def test_a_copy_of_the_ids_without_padding(labels: str, unlabelled: str) -> None:
-    found = port(SCRIPT.replace("LABELS", labels))
+    found = port(script(labels))
     assert found.status == "ported", found.findings
     assert '"labels": "input_ids"}' in found.after
     assert (f"unlabelled={unlabelled}," in found.after) is bool(unlabelled) is ("unlabelled=" in found.after)
@@ -61,9 +48,7 @@ def test_labels_that_are_put_into_the_batch(key: str) -> None:
     lines = f"""batch["labels"] = batch["{key}"].clone()
     batch["labels"][batch["labels"] == tokenizer.pad_token_id] = -100
     batch = {{k: v.cuda() for k, v in batch.items()}}"""
-    found = port(
-        SCRIPT.replace("LABELS", lines).replace("input_ids=ids, attention_mask=mask, labels=labels", "**batch")
-    )
+    found = port(script(lines, "**batch"))
     assert found.status == "ported", found.findings
     assert f'"labels": "{key}"' in found.after and f'unlabelled={{"{key}": tokenizer.pad_token_id}},' in found.after
 
@@ -72,11 +57,10 @@ def test_labels_of_a_dict_that_the_model_is_given() -> None:
     lines = """labels = ids.clone()
     labels[mask == 0] = -100
     inputs = {"input_ids": ids, "attention_mask": mask, "labels": labels}"""
-    text = SCRIPT.replace("LABELS", lines)
-    found = port(text.replace("input_ids=ids, attention_mask=mask, labels=labels", "**inputs"))
+    found = port(script(lines, "**inputs"))
     assert found.status == "ported" and f"unlabelled={OF_MASK}," in found.after
     inline = '**{"input_ids": ids, "labels": ids.masked_fill(mask == 0, -100)}'
-    found = port(text.replace("input_ids=ids, attention_mask=mask, labels=labels", inline))
+    found = port(script(lines, inline))
     assert found.status == "ported" and f"unlabelled={OF_MASK}," in found.after
 
 
@@ -88,15 +72,35 @@ def test_labels_of_a_dict_that_the_model_is_given() -> None:
         ("labels = ids.clone()\n    labels[:, :5] = -100", "`labels` is changed"),
         ("labels = ids.clone()\n    labels[ids > 9] = -100", "`labels` is changed"),
         ("labels = ids.clone()\n    labels[mask == 0] = -100\n    labels[ids == 5] = -100", "`labels` is changed"),
+        ("labels = ids.clone()\n    labels[ids != 1] = -100", "`labels` is changed"),
+        ("labels = ids.clone()\n    labels[ids == mask] = -100", "`labels` is changed"),
+        ("labels = ids.clone()\n    labels.fill_(2)", "`labels` is changed"),
         ("pad = max(ids)\n    labels = ids.masked_fill(ids == pad, -100)", "known to the loop alone: `pad`"),
         ('labels = ids.clone()\n    x = {"input_ids": ids.masked_fill(mask == 0, -100)}', "-100 in it as input_ids"),
         ("labels = ids.clone()\n    ids = ids.masked_fill(mask == 0, -100)", "with -100 in it as input_ids"),
     ],
 )
 def test_labels_of_another_kind_are_refused(labels: str, why: str) -> None:
-    found = port(SCRIPT.replace("LABELS", labels))
+    found = port(script(labels))
     assert found.status == "unsupported" and found.edits == ()
     assert any(why in finding.message for finding in found.findings), found.findings
+
+
+@pytest.mark.parametrize(
+    "line", ['inputs["labels"][:, :5] = -100', 'inputs["labels"] = mask', "inputs.update(labels=mask)"]
+)
+def test_a_dict_for_the_model_that_is_changed_is_refused(line: str) -> None:
+    made = 'inputs = {"input_ids": ids, "attention_mask": mask, "labels": ids}'
+    found = port(script(f"{made}\n    {line}", "**inputs"))
+    assert found.status == "unsupported"
+    assert any("`inputs` is changed" in finding.message for finding in found.findings), found.findings
+
+
+@pytest.mark.parametrize("line", ["outputs = other(outputs)", "outputs.loss = outputs.loss * 2"])
+def test_outputs_that_are_changed_are_refused(line: str) -> None:
+    found = port(loop(f"outputs = model(**batch)\n    {line}\n    loss = outputs.loss"))
+    assert found.status == "unsupported"
+    assert any("`outputs` is changed" in finding.message for finding in found.findings), found.findings
 
 
 def test_the_runtime_takes_the_labels_away() -> None:

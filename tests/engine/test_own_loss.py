@@ -4,30 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from .loop_scripts import loop
 from .porting import port
 
-SCRIPT = """\
-import torch
-import torch.nn.functional as F
-from datasets import load_dataset
-from torch import nn
-from torch.utils.data import DataLoader
-from transformers import AutoModelForCausalLM, AutoTokenizer, default_data_collator
-
-tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B").cuda()
-rows = load_dataset("json", data_files="rows.jsonl", split="train")
-loader = DataLoader(rows, batch_size=2, collate_fn=default_data_collator)
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-loss_fn = nn.CrossEntropyLoss(SETTINGS)
-for batch in loader:
-    ids, labels = batch["input_ids"].cuda(), batch["labels"].cuda()
-    mask = batch["attention_mask"].cuda()
-    LOSS
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-"""
 PARTS = """logits = model(input_ids=ids, attention_mask=mask).logits
     shift_logits = logits[..., :-1, :].contiguous()
     shift_labels = labels[..., 1:].contiguous()
@@ -39,6 +18,12 @@ TURNED = """outputs = model(ids)
 BESIDE = """outputs = model(**batch)
     logits = outputs.logits[:, :-1]
     loss = loss_fn(logits.flatten(0, 1), labels[:, 1:].flatten())"""
+
+
+def script(settings: str, loss: str) -> str:
+    """A loop with a loss of its own; `settings` are those of its `loss_fn`."""
+    labels = 'labels = batch["labels"].cuda()'
+    return loop(f"{labels}\n    {loss}", before=f"loss_fn = nn.CrossEntropyLoss({settings})\n")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +44,7 @@ BESIDE = """outputs = model(**batch)
     ],
 )
 def test_the_models_own_loss(settings: str, loss: str, said: list[str]) -> None:
-    found = port(SCRIPT.replace("SETTINGS", settings).replace("LOSS", loss))
+    found = port(script(settings, loss))
     assert found.status == "ported", found.findings
     assert all(code in found.after for code in said), found.after
     assert ("unlabelled=" in found.after) is any("unlabelled=" in code for code in said)
@@ -71,6 +56,9 @@ def test_the_models_own_loss(settings: str, loss: str, said: list[str]) -> None:
         ("reduction='sum'", PARTS),
         ("label_smoothing=0.1", PARTS),
         ("", PARTS.replace("[..., :-1, :]", "")),
+        ("weight=WEIGHTS", PARTS),
+        ("WEIGHTS", PARTS),
+        ("", PARTS.replace(":-1, :]", "1:, :]")),
         ("", PARTS.replace("[..., 1:]", "")),
         ("", PARTS.replace("shift_labels.view(-1))", "shift_labels.view(-1)) + penalty")),
         ("", PARTS.replace("shift_labels.view(-1))", "shift_labels)")),
@@ -82,7 +70,7 @@ def test_the_models_own_loss(settings: str, loss: str, said: list[str]) -> None:
     ],
 )
 def test_a_loss_of_another_kind_is_refused(settings: str, loss: str) -> None:
-    found = port(SCRIPT.replace("SETTINGS", settings).replace("LOSS", loss))
+    found = port(script(settings, loss))
     assert found.status == "unsupported" and found.edits == ()
     assert any("this loss is not the one" in finding.message for finding in found.findings), found.findings
 
@@ -95,5 +83,44 @@ def test_a_loss_of_another_kind_is_refused(settings: str, loss: str) -> None:
     ],
 )
 def test_a_loss_of_the_same_name_is_another(taken: str, instead: str, loss: str) -> None:
-    found = port(SCRIPT.replace("SETTINGS", "").replace("LOSS", loss).replace(taken, instead))
+    found = port(script("", loss).replace(taken, instead))
     assert found.status == "unsupported" and found.edits == ()
+
+
+AT_LOGITS, AT_LABELS, AT_LOSS = "    shift_logits =", "    shift_labels =", "    loss ="
+
+
+@pytest.mark.parametrize(
+    ("place", "line", "changed"),
+    [
+        (AT_LOGITS, "logits /= 2", "logits"),
+        (AT_LOGITS, "logits.div_(2)", "logits"),
+        (AT_LOGITS, "logits[:, :, 5] = -1e9", "logits"),
+        (AT_LABELS, "labels.fill_(3)", "labels"),
+        (AT_LOSS, "shift_logits[0] = 0", "shift_logits"),
+        (AT_LOSS, "shift_logits, _ = other(shift_logits)", "shift_logits"),
+        (AT_LOSS, "nn.init.zeros_(shift_logits)", "shift_logits"),
+        (AT_LOSS, "shift_labels[:, :3] = -100", "shift_labels"),
+        (AT_LOSS, "if ids.any():\n        shift_labels = shift_labels * 0", "shift_labels"),
+    ],
+)
+def test_what_a_loss_is_made_of_is_changed(place: str, line: str, changed: str) -> None:
+    found = port(script("", PARTS.replace(place, f"    {line}\n{place}")))
+    assert found.status == "unsupported" and found.edits == ()
+    assert any(f"`{changed}` is changed" in finding.message for finding in found.findings), found.findings
+
+
+def test_logits_of_another_value_are_not_the_models() -> None:
+    found = port(script("", PARTS.replace(AT_LOGITS, f"    logits = logits / 2\n{AT_LOGITS}")))
+    assert found.status == "unsupported"
+
+
+def test_what_is_changed_behind_the_loss_makes_no_other() -> None:
+    behind = """
+    shift_labels[shift_labels == -100] = 0
+    shift_logits = shift_logits.detach()
+    logits.clamp_(0, 1)
+    seen.add_(loss.detach())
+    bar.update(loss)"""
+    found = port(script("", PARTS + behind))
+    assert found.status != "unsupported", found.findings

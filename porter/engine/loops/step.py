@@ -397,8 +397,7 @@ class StepReader:
     def _watches(self, line: cst.CSTNode) -> None:
         """Accepts what only looks on, and keeps in `left` what it did; what takes part is an obstacle."""
         named = {self.forward.model, self.loop.optimizer, self.loop.scheduler, *self.also_trained} - {""}
-        parts = {name for name, part in self.forward.parts.items() if part != UNKNOWN}
-        held = set() if self.backward else self.forward.losses | parts
+        held = set() if self.backward else self.forward.held()
         if isinstance(line, cst.If) and not self.backward:
             assigned = [node for node in walk(line) if isinstance(node, cst.Assign)]
             names = [name.value for node in assigned for name in walk(node.targets[0]) if isinstance(name, cst.Name)]

@@ -60,7 +60,7 @@ class Watching:
         for node in inside(line):
             why, nested = "", self._nested(node, line)
             if isinstance(node, cst.Call):
-                why = self._of_call(node, trained)
+                why = self._of_call(node, trained, held)
             elif isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign):
                 why = self._of_assignment(node, trained, held)
             elif isinstance(node, cst.Continue) and cst.For not in nested and not self._guards(node):
@@ -82,7 +82,7 @@ class Watching:
         last = last_name(call.func)
         return last in SAVES or (last == "save" and is_of_gpu_library(self.module, call.func))
 
-    def _of_call(self, node: cst.Call, trained: set[str]) -> str:
+    def _of_call(self, node: cst.Call, trained: set[str], held: set[str]) -> str:
         last, full = last_name(node.func), self.module.code(node.func)
         owner = self.module.code(node.func.value) if isinstance(node.func, cst.Attribute) else ""
         if last == "backward" or last in IN_ITS_WAY:
@@ -96,6 +96,11 @@ class Watching:
             return f"`{full}` clips gradients in a way of its own"
         if re.search(r"\.(?:grad|data)\b", owner) and last.endswith("_"):
             return f"`{full}` changes gradients or weights"
+        if last == "update" or (last.endswith("_") and not last.endswith("__")):  # in place
+            of_library = self.module.qualified(node.func) is not None and node.args
+            changed = _head(self.module.code(node.args[0].value) if of_library else owner)
+            if changed in held:
+                return f"`{changed}` is changed between the batch and the step"
         head = owner if owner in trained else owner.split(".", 1)[0]
         if head in trained and last not in (*READS, "eval", "generate"):
             return f"`{full}` may change what is trained"
@@ -110,7 +115,7 @@ class Watching:
     ) -> str:
         for target in targets(node):
             text = self.module.code(target)
-            head = re.split(r"[.\[]", text, maxsplit=1)[0]
+            head = _head(text)
             if text.endswith((".grad", ".data")):
                 return f"`{text}` is changed between the batch and the step"
             if re.search(r"""\[["'](?:lr|weight_decay|initial_lr)["']\]$""", text):
@@ -204,6 +209,11 @@ def _is_bad(test: cst.BaseExpression, *, holds: bool) -> bool:
                 return finite is not holds
             return isinstance(func, cst.Attribute) and not test.args and _is_bad(func.value, holds=holds)
     return False
+
+
+def _head(code: str) -> str:
+    """The name of which code is a part: `batch` of `batch["labels"][0]`."""
+    return re.split(r"[.\[]", code, maxsplit=1)[0]
 
 
 def _only_looks(name: str) -> bool:

@@ -88,6 +88,14 @@ class ForwardPass:
             return self.own_loss.holds(name, value)
         return True
 
+    def held(self) -> set[str]:
+        """Names of which the step is made yet: of the batch and the loss; before that what it is made of, before the
+        forward pass what the model is given."""
+        found = self.losses | {name for name, part in self.parts.items() if part != UNKNOWN}
+        if not self.losses:
+            found |= self.outputs | self.own_loss.logits.keys() | self.own_loss.labels.keys()
+        return found | (self.dicts.keys() if self.call is None and self.bare is None else set())
+
     def _hold(self, name: str, value: cst.BaseExpression) -> None:
         """What is known of a part of the batch goes along to where it is held."""
         masked = self.masked_at(value)
