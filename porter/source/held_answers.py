@@ -125,15 +125,7 @@ def last_given(module: Module, node: cst.Name, evaluate: Evaluate) -> Binding | 
             reached = binding
     if reached is None or (module.scope(node) is found[0] and module.span(node)[0] < module.span(reached.node)[1]):
         return None
-    behind = module.span(reached.node)[1]
-    looped = any(isinstance(item, cst.For | cst.While) for item in module.ancestors(reached.node))
-    return reached if not looped and _is_last(module, found[1], node, behind) else None
-
-
-def _is_last(module: Module, bindings: list[Binding], node: cst.Name, behind: int) -> bool:
-    """Whether no assignment comes after a use: the name means the same to the end."""
-    ends = [module.span(binding.node)[1] for binding in bindings]
-    return max(ends) <= max(module.span(node)[0], behind) or module.scope(node) is not module.scope(bindings[0].node)
+    return reached
 
 
 def given_to(module: Module, binding: Binding) -> list[cst.BaseExpression] | None:

@@ -173,10 +173,16 @@ def test_numbers_that_a_function_gives_back_are_the_gpu_s(test: str) -> None:
 @pytest.mark.parametrize(
     "before",
     [
-        # two values, an object that a parser fills, a subclass's, a caller that asks for no GPU
+        # two values, an object that a parser fills, one that is given its own, a subclass's, other callers, an end
         f"class C:\n    dtype = {TYPE}\ncfg = C()\ncfg.dtype = sys.argv[1]\n",
         f"from transformers import HfArgumentParser\nclass C:\n    dtype: str = {TYPE}\n"
         "cfg, = HfArgumentParser(C).parse_args_into_dataclasses()\n",
+        f"class C:\n    dtype = {TYPE}\n    def __init__(self, dtype):\n        vars(self).update(dtype=dtype)\n"
+        "cfg = C(sys.argv[1])\n",
+        f"from dataclasses import dataclass\n@dataclass\nclass C:\n    dtype: object = {TYPE}\n"
+        "cfg = C(dtype=sys.argv[1])\n",
+        f"class C:\n    def __init__(self):\n        self.dtype = {TYPE}\ncfg = C()\n"
+        "setattr(cfg, 'dtype', sys.argv[1])\n",
         f"class C:\n    dtype = {TYPE}\nclass D(C):\n    dtype = 'float32'\ncfg = D()\n",
         f"def pick(device):\n    return {BY_DEVICE.format('device')}\npick('cpu')\n"
         f"class C:\n    def __init__(self):\n        self.dtype = pick({DEVICE})\ncfg = C()\n",
@@ -185,10 +191,52 @@ def test_numbers_that_a_function_gives_back_are_the_gpu_s(test: str) -> None:
         f"class D(C):\n    def __init__(self):\n        super().__init__('cpu')\nother, cfg = D(), C({DEVICE})\n",
         f"class C:\n    def __init__(self, at):\n        self.dtype = {BY_DEVICE.format('at')}\n"
         f"def made(kind):\n    return kind('cpu')\nother, cfg = made(C), C({DEVICE})\n",
+        f"def pick(device):\n    return {BY_DEVICE.format('device')}\nsys.argv.append(pick)\n"
+        f"class C:\n    def __init__(self):\n        self.dtype = pick({DEVICE})\ncfg = C()\n",
+        f"def pick():\n    if {AVAILABLE}:\n        raise SystemExit\n    return torch.float32\n"
+        "class C:\n    def __init__(self):\n        self.dtype = pick()\ncfg = C()\n",
+        # of an accelerator the device alone is on a GPU
+        "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+        "class C:\n    def __init__(self):\n        self.dtype = "
+        + BY_DEVICE.format("accelerator.mixed_precision")
+        + "\ncfg = C()\n",
     ],
 )
 def test_what_may_hold_something_else_is_left_to_the_run(before: str) -> None:
     assert "dtype=cfg.dtype)" in port(loaded(before, "cfg.dtype")).after
+
+
+def test_a_type_is_known_where_a_later_branch_that_never_runs_gives_another() -> None:
+    before = f"dtype = torch.float32\nif {AVAILABLE}:\n    dtype = torch.bfloat16\n"
+    after = f"if not {AVAILABLE}:\n    dtype = None\n    print(dtype)\n"
+    ported = port(loaded(before, "dtype") + after)
+    assert "mesh, dtype=jnp.bfloat16)" in ported.after, ported.after
+
+
+@pytest.mark.parametrize(
+    ("before", "left"),
+    [
+        (f"cfg = {{'gpu': {AVAILABLE}}}\nsys.argv.append(cfg)\n", f"cfg = {{'gpu': {AVAILABLE}}}\n"),
+        (
+            f"class C:\n    device = {DEVICE}\n"
+            "place = 'cuda:0' if C.device == 'cuda' else 'cpu'\nsys.argv.append(place)\n",
+            "place = 'cuda:0' if C.device == 'cuda' else 'cpu'\n",
+        ),
+        (
+            f"if {AVAILABLE}:\n    device, loud, bf16 = 'cuda', True, True\nelse:\n"
+            "    device, loud, bf16 = 'cpu', False, False\nsys.argv += [device, loud, bf16]\n",
+            "    device, loud, bf16 = 'cpu', False, True\n",
+        ),
+        (
+            "def pick(device):\n    if device == 'cuda':\n        dtype = torch.bfloat16\n    else:\n"
+            f"        dtype = torch.float32\n    return dtype\ndevice = {DEVICE}\nsys.argv += [pick(device), device]\n",
+            "    dtype = jnp.bfloat16\n    return dtype\n",
+        ),
+    ],
+)
+def test_what_is_no_precision_stays_a_question(before: str, left: str) -> None:
+    ported = port(loaded(before, "'bfloat16'"))
+    assert left in ported.after, ported.after
 
 
 def test_an_option_whose_default_decides_the_type_is_an_error() -> None:
