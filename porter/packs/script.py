@@ -20,7 +20,7 @@ from ..engine.script.flow import (
 )
 from ..engine.script.following.log_functions import only_logs
 from ..engine.script.following.reaching import reaching
-from ..engine.script.following.uses_behind import uses_behind
+from ..engine.script.following.uses_behind import MODEL_CASTS, MODEL_IDLE, uses_behind
 from ..engine.script.following.where_models_come_from import left_file
 from ..engine.script.sites import assigned_name, indentation, shortened, shown, small_statement
 from ..engine.script.uses_of_training import Use, role_uses
@@ -51,6 +51,8 @@ from ..text.import_lines import names_in
 __all__ = [
     "AGAIN",
     "IDS_ASKED",
+    "MODEL_CASTS",
+    "MODEL_IDLE",
     "TOKENIZER_LOADS",
     "TORCH_TYPES",
     "Binding",

@@ -16,15 +16,20 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import TORCH_TYPES, parameter_of, role_uses, shortened, uses_behind
+from porter.packs.script import (
+    MODEL_CASTS,
+    MODEL_IDLE,
+    TORCH_TYPES,
+    parameter_of,
+    role_uses,
+    shortened,
+    uses_behind,
+)
 
 PART_OF = "TP216"
 
 MERGE = "merge_and_unload"
-CASTS = frozenset({"to", "half", "bfloat16", "float"})
-# Methods that give the model itself and change nothing that is saved or sampled behind the training.
-IDLE = frozenset({"cpu", "cuda", "eval", "train", "requires_grad_", "gradient_checkpointing_disable", "tie_weights"})
-HAS = frozenset({"save_pretrained", "push_to_hub", "config", "generation_config", *CASTS})
+HAS = frozenset({"save_pretrained", "push_to_hub", "config", "generation_config", *MODEL_CASTS})
 NOT_SAVED = frozenset({"push_to_hub", "state_dict", "variant", "save_function"})  # keywords of save_pretrained
 OF_CONFIG = frozenset({"use_cache", "pretraining_tp"})
 READERS = frozenset("print len type isinstance id repr str hasattr getattr".split())
@@ -44,7 +49,7 @@ def settle_merged(porting: Porting) -> None:
             continue
         assert isinstance(call.func, cst.Attribute)
         name = call.func.attr.value
-        if name in IDLE or (name == "to" and call.args and all(_is_device(porting, each) for each in call.args)):
+        if name in MODEL_IDLE or (name == "to" and call.args and all(_is_device(porting, each) for each in call.args)):
             _drop(porting, node, call)
         elif name == "to":
             _say_types(porting, call)
@@ -54,7 +59,7 @@ def settle_merged(porting: Porting) -> None:
 def name_merged(porting: Porting) -> None:
     """An error for what is done with a merged model that the port's hasn't."""
     module = porting.module
-    for node in _uses(porting):
+    for node in _uses(porting, shared=True):
         attribute = module.parents[node]
         if _is_gone(porting, node):
             continue
@@ -65,14 +70,14 @@ def name_merged(porting: Porting) -> None:
             _name_handed(porting, node)
 
 
-def _uses(porting: Porting) -> Iterator[cst.BaseExpression]:
-    """The places of every model that the trained one's `merge_and_unload()` gives."""
+def _uses(porting: Porting, *, shared: bool = False) -> Iterator[cst.BaseExpression]:
+    """The places of every model that the trained one's `merge_and_unload()` gives, see `uses_behind`."""
     module = porting.module
     if f"{MERGE}(" not in module.text:
         return
     for use in role_uses(porting):
         if isinstance(use.outer, cst.Call) and use.match in (f"@model.{MERGE}()", f"@trainer.model.{MERGE}()"):
-            yield from uses_behind(module, use.outer, CASTS | IDLE)
+            yield from uses_behind(module, use.outer, shared=shared)
 
 
 def _is_gone(porting: Porting, node: cst.BaseExpression) -> bool:

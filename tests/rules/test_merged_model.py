@@ -40,6 +40,8 @@ def behind(port: Port) -> str:
         ("merged.to(dtype=torch.half)\n", "merged.to(dtype=jnp.float16)\n"),
         ('merged = merged.to("cuda", torch.bfloat16)\n', 'merged = merged.to("cuda", jnp.bfloat16)\n'),
         ("merged.half()\n", "merged.half()\n"),
+        ("cuda_dtype = torch.float16\nmerged.to(cuda_dtype)\n", "merged.to(jnp.float16)\n"),
+        ("final = merged.eval()\nfinal.half()\n", "final = merged\nfinal.half()\n"),
         ("merged = merged.float()\n", "merged = merged.float()\n"),
         ("merged.eval()\nmerged = merged.cpu()\nmerged.to(device)\nmerged.cuda()\n", ""),
         ("merged.config.use_cache = True\n", ""),
@@ -58,6 +60,23 @@ def test_methods_in_one_line_and_in_a_function() -> None:
     function = "def save(whole):\n    whole.eval()\n    whole.half()\n    whole.save_pretrained('merged')\n"
     found = ported(function + MERGED + "save(merged)\n")
     assert "def save(whole):\n    whole.half()\n" in found.after and found.status == "ported"
+
+
+KEEP = "def keep(whole):\n    torch.save(whole.state_dict(), 'x.pt')\n    whole.eval()\n"
+
+
+def test_a_function_that_is_given_other_models_too_is_left_and_said() -> None:
+    load = "other = AutoModelForCausalLM.from_pretrained('x')\n"
+    found = ported(f"{KEEP}{load}{MERGED}keep(other)\nkeep(merged)\n")
+    said = [each.message for each in found.findings if each.severity == "error"]
+    assert len(said) == 2 and said[0].startswith("whole.state_dict()") and said[1].startswith("whole.eval()")
+    assert "    whole.eval()\n" in found.after
+    assert ported(f"{KEEP}{load}{MERGED}keep(other)\n").status == "ported"
+
+
+def test_a_name_that_held_another_model_before() -> None:
+    load = "merged = AutoModelForCausalLM.from_pretrained('x')\nprint(merged.state_dict())\n"
+    assert ported(load + MERGED + SAVED).status == "ported"
 
 
 def test_what_is_merged_and_cast_generates() -> None:

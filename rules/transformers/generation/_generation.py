@@ -37,7 +37,6 @@ RELOADED = "models that the port loads again"  # of a trainer: their names, wher
 INPUTS = ("inputs", "input_ids", "attention_mask", "streamer", "generation_config")
 TASK = "text-generation"
 MAX_CALLS = 8  # functions that call each other
-GIVE_MERGED = ("to", "half", "bfloat16", "float", "cpu", "cuda", "eval", "train")  # methods that give a model itself
 MAKES = ("load_model", "apply_peft", "apply_lora", "apply_adapter")  # functions of the runtime
 LEAVE_OUT = "Leave it out, or generate in a script of its own from what this one saves."
 LOADERS = ("transformers.AutoModel", "peft.PeftModel", "peft.AutoPeftModel")
@@ -84,7 +83,7 @@ def models(porting: Porting) -> Iterator[Model]:
         merged = module.parents[node]
         call = module.parents.get(merged)
         if isinstance(merged, cst.Attribute) and merged.attr.value == "merge_and_unload" and isinstance(call, cst.Call):
-            for name in uses_behind(module, call, GIVE_MERGED):
+            for name in uses_behind(module, call):
                 if not isinstance(name, cst.Call):
                     yield Model(name, module.code(name), True)
 

@@ -1,9 +1,9 @@
-"""Where an object stands that a call gives, behind that call: on the spot, and by the names that hold it."""
+"""Where a model stands that a call gives, behind that call: on the spot, and by the names that hold it."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -11,11 +11,18 @@ from ....source.calls import calls_of
 from ....source.module import Module
 from ..where_values_go import Place, handed_on
 
+# Methods by which a torch model gives itself back: in another type, and moved or switched.
+MODEL_CASTS = frozenset({"to", "half", "bfloat16", "float"})
+MODEL_IDLE = frozenset(
+    {"cpu", "cuda", "eval", "train", "requires_grad_", "gradient_checkpointing_disable", "tie_weights"}
+)
 
-def uses_behind(module: Module, call: cst.Call, itself: Collection[str]) -> Iterator[cst.BaseExpression]:
-    """Every place of what `call` gives, in `call.method()` and by name; `itself`: methods that give the object back.
 
-    A function of the file that is given it is followed where nothing else calls that function.
+def uses_behind(module: Module, call: cst.Call, *, shared: bool = False) -> Iterator[cst.BaseExpression]:
+    """Every place of the model that `call` gives, in `call.method()` and by name, behind methods that give it back, too.
+
+    A function of the file that is given it is followed where nothing else calls that function, with `shared` also where
+    other calls give it other models.
     """
     seen: set[cst.BaseExpression] = set()
     places: set[Place] = set()
@@ -34,19 +41,17 @@ def uses_behind(module: Module, call: cst.Call, itself: Collection[str]) -> Iter
             for found in handed_on(module, node):
                 if isinstance(found, Place) and found not in places:
                     places.add(found)
-                    pending += _named(module, found, call)
+                    pending += _named(module, found, call, shared)
                 elif not isinstance(found, Place):
                     pending.append(found)
-        elif isinstance(outer, cst.Call) and outer.func is method and method.attr.value in itself:
+        elif isinstance(outer, cst.Call) and outer.func is method and method.attr.value in MODEL_CASTS | MODEL_IDLE:
             pending.append(outer)
 
 
-def _named(module: Module, place: Place, call: cst.Call) -> list[cst.BaseExpression]:
-    """The uses of a variable that may hold the object: of a parameter all, of others those behind the call."""
+def _named(module: Module, place: Place, call: cst.Call, shared: bool) -> list[cst.BaseExpression]:
+    """The uses of a variable that may hold the model: of a parameter all, of others those behind the call."""
     names: list[cst.BaseExpression] = [*module.references(place.variable, place.scope)]
     function = place.scope.node
     if place.scope is not module.scope(call) and isinstance(function, cst.FunctionDef):
-        if len(calls_of(module, function)) != 1:
-            return []
-        return names
+        return names if shared or len(calls_of(module, function)) == 1 else []
     return [name for name in names if module.span(name)[0] >= module.span(call)[1]]
