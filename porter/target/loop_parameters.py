@@ -194,10 +194,17 @@ def _rewrite(porting: Porting, function: cst.FunctionDef, call: cst.Call, handed
     _replace_items(porting, call.args, of_args)
 
 
+def _span(module: Module, item: cst.CSTNode) -> tuple[int, int]:
+    """Where a parameter or an argument stands, with a parameter's default."""
+    start, end = module.span(item)
+    default = item.default if isinstance(item, cst.Param) else None
+    return start, max(end, module.span(default)[1]) if default is not None else end
+
+
 def _replace_items(porting: Porting, items: Sequence[cst.CSTNode], new: dict[int, list[str]]) -> None:
     """Items of a list of parameters or arguments become others, or go with their commas."""
     assert porting.trainer is not None
-    spans = [porting.module.span(item) for item in items]
+    spans = [_span(porting.module, item) for item in items]
     first, last = min(new), max(new)
     kept = [[porting.module.text[start:end]] for start, end in spans]
     texts = [text for index in range(first, last + 1) for text in new.get(index, kept[index])]

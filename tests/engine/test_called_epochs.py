@@ -82,3 +82,11 @@ def test_another_function_that_trains_in_each_epoch_is_named() -> None:
     found = port(SCRIPT.replace("def main():", other).replace(CALL, f"{CALL}        other(loader)\n"))
     assert found.status == "unsupported" and found.edits == ()
     assert any("`other` trains as well" in finding.message for finding in found.findings), found.findings
+
+
+def test_epochs_that_come_again_in_another_loop_are_refused() -> None:
+    loop = "    for epoch in range(3):\n"
+    body = SCRIPT.partition(loop)[2].partition("    model.save")[0]
+    again = "".join(f"    {line}\n" for line in body.splitlines())
+    found = port(SCRIPT.replace(loop + body, f"    for fold in range(2):\n    {loop}{again}"))
+    assert found.status == "unsupported" and found.edits == ()

@@ -74,6 +74,39 @@ def test_what_the_function_reads_already_isnt_given_again() -> None:
     assert "train(model, rows, steps, 3, size)" in found.after
 
 
+@pytest.mark.parametrize(
+    ("parameters", "call", "becomes"),
+    [
+        (
+            "net, epochs, batches_of=None, opt=None, sched=None, device",
+            "train(model, 3, loader, optimizer, scheduler)",
+            "net, epochs, rows=None, size=None, lr=None, steps=None, device",
+        ),
+        (
+            "net, batches_of: DataLoader, opt: torch.optim.Optimizer, sched, epochs: int = 3, *, device",
+            "train(model, loader, optimizer, scheduler)",
+            "net, rows, size, lr, steps, epochs: int = 3, *, device",
+        ),
+    ],
+)
+def test_parameters_with_defaults_and_annotations(parameters: str, call: str, becomes: str) -> None:
+    found = port(SCRIPT.replace("net, batches_of, opt, sched, epochs, device", parameters).replace(CALL, call))
+    assert found.status == "ported" and f"def train({becomes}=" in found.after, found.after
+
+
+def test_the_names_of_a_lambda_are_its_own() -> None:
+    made = "torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / steps))"
+    found = port(SCRIPT.replace("get_linear_schedule_with_warmup(optimizer, 10, steps)", made))
+    assert found.status == "ported" and "train(model, rows, size, lr, steps, 3)" in found.after
+
+
+def test_a_name_that_means_something_else_where_the_function_is_called_is_said() -> None:
+    call = f"def go():\n        size = 7\n        {CALL.replace('3', 'size')}\n    go()"
+    found = port(SCRIPT.replace(CALL, call))
+    said = [finding.message for finding in found.findings if finding.severity == "error"]
+    assert found.status == "partial" and any("size can't be read where the loop stands" in each for each in said)
+
+
 def test_a_name_that_the_function_has_for_something_else_is_said() -> None:
     found = port(SCRIPT.replace("    print(len(batches_of))", "    rows = len(batches_of)"))
     said = [finding.message for finding in found.findings if finding.severity == "error"]

@@ -19,7 +19,7 @@ MODEL_IDLE = frozenset(
 
 
 def uses_behind(module: Module, call: cst.Call, *, shared: bool = False) -> Iterator[cst.BaseExpression]:
-    """Every place of the model that `call` gives, in `call.method()` and by name, behind methods that give it back, too.
+    """Every place of the model that `call` gives: by name, in `call.method()`, and behind methods that give it back.
 
     A function of the file that is given it is followed where nothing else calls that function, with `shared` also where
     other calls give it other models.
