@@ -6,11 +6,10 @@ gives a text unless it is asked for tokens; a tokenizer's gives tokens. The port
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
+from porter.packs.runtime import NAMED_MULTIMODAL
 from porter.packs.script import (
     IDS_ASKED,
     Binding,
@@ -28,7 +27,6 @@ PART_OF = "unsloth"
 NAME = "apply_chat_template"
 LOADS = ("unsloth.FastLanguageModel.from_pretrained", "unsloth.FastModel.from_pretrained")
 TEMPLATES = "unsloth.get_chat_template"
-MULTIMODAL = re.compile(r"(?:^|/)(?:gemma-3-(?:4b|12b|27b)|gemma-4-|medgemma-(?!27b-text))", re.IGNORECASE)
 DEEPEST = 8
 ASKED = frozenset({"tokenize", "return_dict"})
 REASON = "a text, as the processor gives it that Unsloth loads with this model"
@@ -65,7 +63,7 @@ def _holds_processor(porting: Porting, held: Binding, name: cst.Name, depth: int
         made = flatten(module.qualified(held.value.func) or "")
         if made == TEMPLATES and held.kind == "assign":
             return bool(held.value.args) and _is_processor(porting, held.value.args[0].value, depth + 1)
-        return made in LOADS and held.index == 1 and MULTIMODAL.search(_model_of(module, held.value)) is not None
+        return made in LOADS and held.index == 1 and NAMED_MULTIMODAL.search(_model_of(module, held.value)) is not None
     if held.kind == "assign" and held.value is not None:
         return _is_processor(porting, held.value, depth + 1)
     function = function_around(module, held.node) if held.kind == "parameter" else None

@@ -31,6 +31,20 @@ def test_the_best_is_told_by_the_loss_of_one_of_them(metric: str, said: str) -> 
     assert not said or said in found.after or said in str(found.recipe.findings)
 
 
+def test_the_best_of_sets_that_the_run_names_is_told_by_a_loss() -> None:
+    sets = 'import sys\nsets = {name: load_dataset("x", split=name) for name in sys.argv[1:]}'
+    config = f'{BEST}, metric_for_best_model="eval_new_loss"'
+    found = port(sft_script(sets, config=config, trainer=", eval_dataset=sets"))
+    assert found.status == "ported" and 'metric_for_best_model="eval_new_loss"' in found.after
+
+
+@pytest.mark.parametrize(("given", "counted"), [(SETS, False), (", eval_dataset=held_out", True)])
+def test_batches_of_one_set_are_counted(given: str, counted: bool) -> None:
+    after = "trainer.train()\nprint(len(trainer.get_eval_dataloader()))"
+    found = port(sft_script(BEFORE, config=', eval_strategy="epoch"', trainer=given, after=after))
+    assert ("print(eval_batches.gpu_batches)" in found.after) is counted is (found.status == "ported")
+
+
 def test_sets_that_evaluate_is_given() -> None:
     after = 'trainer.train()\nprint(trainer.evaluate({"seen": held_out, "new": others}))'
     found = port(sft_script(BEFORE, after=after))

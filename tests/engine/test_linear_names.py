@@ -103,3 +103,11 @@ def test_layers_that_a_list_names(names: str, targets: str) -> None:
     assert (found.status == "ported") is bool(targets)
     assert (f"    wanted = {targets}\n" in found.after) is bool(targets)
     assert ("def layers" in found.after) is not bool(targets)
+
+
+def test_layers_that_two_lists_name_are_left() -> None:
+    function = LISTED.replace("if last in common", 'if last in {{"k_proj"}} or last in common')
+    trains = TRAINS.format(names="    wanted = layers(model)\n", targets="wanted")
+    head = HEAD.replace("bitsandbytes as bnb", "torch")
+    found = port(head + function.format(names='{"v_proj"}', trains=trains))
+    assert found.status == "partial" and "    wanted = layers(model)\n" in found.after

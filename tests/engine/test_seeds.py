@@ -91,6 +91,8 @@ def drawn(script: str, **options: object) -> str:
         # a name that means something else by then
         ("torch.manual_seed(args.seed)\nargs = None\n" + MODEL + PUT_IN + WHOLE, "42"),
         (MODEL + "torch.manual_seed(args.seed)\n" + PUT_IN + "args = None\n" + WHOLE, "42"),
+        (CLASS.format(init="set_seed(args.seed)\n        self.args = None", go="pass"), "42"),
+        ("torch.manual_seed(True)\n" + MODEL + PUT_IN + WHOLE, "42"),  # no number
     ],
 )
 def test_the_last_seed_above_draws_them(script: str, seed: str) -> None:

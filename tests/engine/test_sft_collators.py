@@ -83,8 +83,12 @@ def test_a_collator_of_a_variable_goes_with_its_last_use() -> None:
     _, text, _ = ported("collator", after=LABELLED, trl="0.16.1", between=f"collator = {MADE}")
     assert "collator = rt.OwnLabels()" in text and "label_mask=collator" in text
 
+    _, text, _ = ported("collator", between=f"collator = {MADE}", after="print(collator)")
+    assert f"collator = {MADE}\n" in text
 
-def test_unsloth_makes_labels_where_the_collator_makes_none() -> None:
+
+@pytest.mark.parametrize(("release", "makes"), [("2025.3.17", False), ("2025.3.18", True), ("2026.3.3", True)])
+def test_unsloth_makes_labels_where_the_collator_makes_none(release: str, makes: bool) -> None:
     script = sft_script(TOKENIZER, imports=IMPORT, trainer=f", data_collator={MADE}")
-    found = port(f"import unsloth  # pip install unsloth==2026.3.3\n{script}")
-    assert PADDING in found.after and found.status == "ported"
+    found = port(f"import unsloth  # pip install unsloth=={release}\n{script}")
+    assert (PADDING in found.after) is makes and (found.status == "ported") is makes

@@ -514,6 +514,7 @@ GEMMA = "FastModel.from_pretrained('unsloth/gemma-3-4b-it', load_in_4bit=False)\
         (GEMMA, "tokenizer.apply_chat_template(talk)", "tokenizer.apply_chat_template(talk, tokenize=False)"),
         (GEMMA, "tokenizer.apply_chat_template(talk, tokenize=True)", ""),
         (GEMMA.replace("4b", "1b"), "tokenizer.apply_chat_template(talk)", ""),
+        (GEMMA.replace("gemma-3-4b-it", "medgemma-27b-text-it"), "tokenizer.apply_chat_template(talk)", ""),
         (LOAD, "tokenizer.apply_chat_template(talk)", ""),
     ],
 )

@@ -39,6 +39,7 @@ def test_a_mask_of_all_positions_is_cut_to_those_of_the_rows() -> None:
     [
         ("google--gemma-3-4b-it", True),
         ("unsloth--medgemma-4b-it", True),
+        ("google--medgemma-27b-text-it", False),
         ("google--gemma-3-1b-it", False),
         ("x", False),
     ],
@@ -48,3 +49,11 @@ def test_a_stand_in_has_the_mean_of_the_class_that_it_stands_for(folder: str, ap
     model = SimpleNamespace(config=SimpleNamespace(_name_or_path=f"/work/models/{folder}"))
     mean_as_multimodal(model)
     assert (getattr(model, "accepts_loss_kwargs", True) is False) == apart
+
+
+def test_gemma_4_is_asked_for_its_own_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = SimpleNamespace(accepts_loss_kwargs=True)
+    monkeypatch.setattr("transformers.Gemma4ForConditionalGeneration", whole, raising=False)
+    model = SimpleNamespace(config=SimpleNamespace(_name_or_path="/work/models/google--gemma-4-E2B-it"))
+    mean_as_multimodal(model)
+    assert not hasattr(model, "accepts_loss_kwargs")

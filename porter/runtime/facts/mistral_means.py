@@ -12,8 +12,10 @@ from typing import Any
 
 from .releases import release
 
-# Hub ids whose checkpoint is of a multimodal class, which AutoModelForCausalLM loads, too.
-MULTIMODAL = re.compile(r"(?:google|unsloth)/(?:gemma-3-(?:4b|12b|27b)|gemma-4-|medgemma-)", re.IGNORECASE)
+# Checkpoints of a multimodal class, which AutoModelForCausalLM loads, too: their names, and the Hub ids of those.
+NAMES = r"(?:gemma-3-(?:4b|12b|27b)|gemma-4-|medgemma-(?!27b-text))"
+NAMED_MULTIMODAL = re.compile(rf"(?:^|/){NAMES}", re.IGNORECASE)
+MULTIMODAL = re.compile(rf"(?:google|unsloth)/{NAMES}", re.IGNORECASE)
 
 
 def undivided(model: Any, accumulation: int, transformers: str) -> float:
