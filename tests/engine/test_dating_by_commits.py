@@ -130,3 +130,10 @@ trainer.train()
 def test_unsloths_release_was_out_too(tmp_path: Path, day: str, pins: str, read: str, beta: str) -> None:
     ported = port_file(committed(tmp_path, day, UNSLOTH, requirements_txt=pins))
     assert f"Read as Unsloth {read}," in str(ported.findings) and f"beta={beta}," in ported.after
+
+
+def test_a_hook_of_another_repository_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git sets these where it runs a hook."""
+    script = committed(tmp_path, "2024-10-01", "x = 1\n", name="hooked.py")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    assert str(last_committed(script)) == "2024-10-01"

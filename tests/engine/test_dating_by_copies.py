@@ -49,3 +49,21 @@ def test_a_copy_in_the_project_is_what_runs(tmp_path: Path, package: str, names:
 )
 def test_a_folder_that_names_no_release_says_nothing(tmp_path: Path, names: str, says: str) -> None:
     assert versions(tmp_path, "unsloth", names, says)["unsloth"].startswith("2025.5.6 (requirements.txt")
+
+
+def test_the_copy_that_lies_deeper_is_the_one_imported(tmp_path: Path) -> None:
+    deep = tmp_path / "unsloth" / "unsloth" / "models"
+    deep.mkdir(parents=True)
+    (deep / "_utils.py").write_text('__version__ = "2024.6"\n')
+    names = "from unsloth.unsloth import is_bfloat16_supported\nfrom unsloth"
+    (tmp_path / "unsloth" / "__init__.py").write_text('__version__ = "2025.1.1"\n')
+    (tmp_path / "requirements.txt").write_text("unsloth==2025.5.6\n")
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace("from {package}", names))
+    assert port_file(script).recipe.versions["unsloth"].startswith("2024.6 (unsloth/unsloth/models/_utils.py")
+
+
+def test_a_copy_that_a_comment_imports_is_none(tmp_path: Path) -> None:
+    package = "unsloth import FastLanguageModel  # from copies.unsloth"
+    found = versions(tmp_path, package, "copies/unsloth/__init__.py")
+    assert found["unsloth"].startswith("2025.5.6 (requirements.txt")

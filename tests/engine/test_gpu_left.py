@@ -236,3 +236,28 @@ def test_a_device_map_that_only_the_run_knows_is_the_host(given: str, moved: boo
     ported = port(sft_script(CHOSEN, after=f"trainer.train()\n{after}.save_pretrained('copy')"))
     assert ('device_map="cpu"' in ported.after) == moved, ported.after
     assert any(finding.rule == "TP536" for finding in ported.findings) == moved
+
+
+NOTE = "def note(text):\n    print(text)\n"
+
+
+@pytest.mark.parametrize(
+    ("function", "only_prints"),
+    [
+        (NOTE, True),
+        (f"@functools.cache\n{NOTE}", False),
+        (f"{NOTE}    sys.argv.append(text)\n", False),
+        (f"{NOTE}    return text\n", False),
+    ],
+)
+def test_a_function_that_only_prints_is_a_report(function: str, only_prints: bool) -> None:
+    line = "note(torch.cuda.get_device_name(0))\n"
+    found = port(sft_script(function + line, imports="import functools\nimport sys\nimport torch"))
+    assert (line not in found.after) is only_prints is (found.status == "ported")
+
+
+@pytest.mark.parametrize(("before", "said"), [("def never():\n    ", False), ("", True)])
+def test_memory_is_told_where_the_port_comes_to_it(before: str, said: bool) -> None:
+    line = f"{before}sys.argv.append(torch.cuda.max_memory_allocated())\n"
+    found = port(sft_script(line, imports="import sys\nimport torch"))
+    assert any("is 0 in the port" in finding.message for finding in found.findings) is said

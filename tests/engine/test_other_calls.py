@@ -173,3 +173,8 @@ def test_keywords_of_a_config_that_moves_with_its_call_are_not_said_to_be_gone()
     rows = [row for row in found.recipe.fields if row.source.startswith("TrainingArguments.")]
     assert "args = TrainingArguments(" in found.after and rows
     assert {row.fate for row in rows} == {"changed"} and all("stays" in row.reason for row in rows)
+
+
+def test_what_the_trainer_calls_itself_with_has_its_fate() -> None:
+    found = fates(TRAINER + TRAINED.format(more="") + "trainer.save_model('last', True)\n")
+    assert found["save_model._internal_call"][0] == "dropped"

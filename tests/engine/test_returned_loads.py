@@ -80,3 +80,24 @@ def test_a_base_loaded_again_to_merge_the_saved_adapter(body: str) -> None:
     tuned = "merged = rt.apply_adapter(base, 'adapter', mesh)\nmerged = rt.merge_and_unload(merged)\n"
     assert f"base = load(MODEL)\n{tuned}merged.save_pretrained('whole')\n" in after
     assert ported(body, behind=f"{lines}print(merged)")[0] == "partial"  # not merged: peft has no place in it
+
+
+def test_an_adapter_is_merged_in_front_of_the_function_that_trains_on() -> None:
+    trains = """\
+def train(model):
+    args = SFTConfig("out", max_steps=4, report_to="none")
+    lora = LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM")
+    trainer = SFTTrainer(model, args=args, train_dataset=load_dataset("x/y", split="train"), peft_config=lora)
+    trainer.train()
+
+
+def main():
+    base = AutoModelForCausalLM.from_pretrained(MODEL)
+    base = PeftModel.from_pretrained(base, "old").merge_and_unload()
+    train(base)
+
+
+main()
+"""
+    found = port(SCRIPT.partition("\n\ndef load")[0] + f"\n\n{trains}")
+    assert found.status == "ported" and '    base = rt.merge_adapter(base, "old", mesh)\n' in found.after
