@@ -151,6 +151,13 @@ def test_other_questions_for_a_gpu_are_answered_alike(imports: str, asks: str) -
     assert "    bf16 = True\n" in held.after
 
 
+@pytest.mark.parametrize("part", ["mixed_precision", "state"])
+def test_of_an_accelerator_the_device_alone_is_on_a_gpu(part: str) -> None:
+    before = "from accelerate import Accelerator\naccelerator = Accelerator()\n"
+    test = f"accelerator.{part}.type == 'cuda'"
+    assert test in port(loaded(before, f"torch.bfloat16 if {test} else torch.float32")).after
+
+
 def test_torch_was_built_for_cuda() -> None:
     assert "jnp.bfloat16)" in port(loaded("", "torch.bfloat16 if torch.version.cuda else torch.float32")).after
     named = port(loaded("name = f'cuda {torch.version.cuda}'\n", "'bfloat16'", ", run_name=name, report_to='wandb'"))
@@ -195,11 +202,6 @@ def test_numbers_that_a_function_gives_back_are_the_gpu_s(test: str) -> None:
         f"class C:\n    def __init__(self):\n        self.dtype = pick({DEVICE})\ncfg = C()\n",
         f"def pick():\n    if {AVAILABLE}:\n        raise SystemExit\n    return torch.float32\n"
         "class C:\n    def __init__(self):\n        self.dtype = pick()\ncfg = C()\n",
-        # of an accelerator the device alone is on a GPU
-        "from accelerate import Accelerator\naccelerator = Accelerator()\n"
-        "class C:\n    def __init__(self):\n        self.dtype = "
-        + BY_DEVICE.format("accelerator.mixed_precision")
-        + "\ncfg = C()\n",
     ],
 )
 def test_what_may_hold_something_else_is_left_to_the_run(before: str) -> None:

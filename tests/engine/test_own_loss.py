@@ -113,6 +113,7 @@ def test_what_a_loss_is_made_of_is_changed(place: str, line: str, changed: str) 
 def test_logits_of_another_value_are_not_the_models() -> None:
     found = port(script("", PARTS.replace(AT_LOGITS, f"    logits = logits / 2\n{AT_LOGITS}")))
     assert found.status == "unsupported"
+    assert any("this loss is not the one" in finding.message for finding in found.findings), found.findings
 
 
 def test_what_is_changed_behind_the_loss_makes_no_other() -> None:

@@ -138,13 +138,14 @@ def keep(cls, kw):
     ("before", "filtered"),
     [
         ("", "given = {k: v for k, v in kwargs.items() if k not in accepted}"),
-        ("other = {}", "given = kwargs\ngiven = {k: v for k, v in other.items() if k in accepted}"),
+        ("other = {}", "kwargs = {k: v for k, v in other.items() if k in accepted}"),
         (KEEP.replace("return kw\n", "return other\n"), "given = keep(SFTTrainer, kwargs)"),
     ],
 )
 def test_what_else_is_taken_of_a_dictionary_is_not_known(before: str, filtered: str) -> None:
     text = FILTERED.format(before=before, accepted=f"accepted = set({OF_INIT})", filter=filtered)
-    found = port(text.replace("SFTTrainer(**)", "SFTTrainer(**given)"), source_trl="0.11.4")
+    given = filtered.partition(" ")[0]
+    found = port(text.replace("SFTTrainer(**)", f"SFTTrainer(**{given})"), source_trl="0.11.4")
     assert found.status == "partial" and "max_length=77," not in found.after
     assert any("the keywords in it are not known" in finding.message for finding in found.findings)
 
