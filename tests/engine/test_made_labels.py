@@ -34,6 +34,8 @@ def script(labels: str, given: str = GIVEN) -> str:
         ("labels = torch.where(mask == 1, ids, -100)", OF_MASK),
         ("labels = torch.where(ids == tokenizer.pad_token_id, -100, ids)", OF_PAD),
         ("labels = ids.clone().masked_fill(~mask.bool(), -100).cuda()", OF_MASK),
+        ("labels = ids.clone()\n    labels.masked_fill_(mask == 0, -100)", OF_MASK),
+        ("ids, labels = ids.cuda(), ids.masked_fill(mask == 0, -100).cuda()", OF_MASK),
     ],
 )
 def test_a_copy_of_the_ids_without_padding(labels: str, unlabelled: str) -> None:

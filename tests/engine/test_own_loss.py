@@ -36,6 +36,7 @@ def script(settings: str, loss: str) -> str:
         ("", OUTPUTS.format(", ignore_index=0"), ['"labels": "input_ids"}', 'unlabelled={"input_ids": 0},']),
         ("", TURNED, ['inputs={"input_ids": "input_ids", "labels": "input_ids"},']),
         ("reduction='mean'", BESIDE, ["batch_size=2,"]),
+        ("", PARTS.replace("shift_logits =", "other = base(ids).logits\n    shift_logits =", 1), ["    model,\n"]),
         (
             "",
             PARTS.replace("ids, attention_mask=mask).logits", "ids, attention_mask=mask, use_cache=False).logits"),

@@ -15,7 +15,7 @@ from ...source.read_value import read_value
 from ...source.scopes import first_parameter, walk
 from .statements.blocks import is_backward, lines_of
 from .statements.facts import Loop
-from .statements.forward import NotStandard
+from .statements.not_standard import NotStandard
 
 NODES = ("loader", "accumulation", "divides", "clip", "clip_if", "max_steps", "autocast_flag", "autocast_at")
 

@@ -35,7 +35,7 @@ from .models_trained import model_of, say_others, unloaded
 from .parts import fill_groups, loader_name, loop_parts, missing_parts, part
 from .statements.advice import DIVIDE, advice
 from .statements.facts import Loop
-from .statements.forward import NotStandard
+from .statements.not_standard import NotStandard
 from .training_loops import read_loop, training_loops
 
 LOOP = "torch.training_loop"

@@ -15,7 +15,7 @@ from ..script.subclasses import class_of
 from ..script.training import Training
 from .statements.advice import BESIDE, FRESH
 from .statements.facts import Loop
-from .statements.forward import NotStandard
+from .statements.not_standard import NotStandard
 
 USUAL = "model"  # what a loop calls its model whose forward pass isn't read
 

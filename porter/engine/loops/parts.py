@@ -24,7 +24,7 @@ from ..script.fill_from_tables import bindings_of
 from ..script.sites import Site
 from ..script.training import Training
 from .statements.facts import Loop
-from .statements.forward import NotStandard
+from .statements.not_standard import NotStandard
 from .training_loops import training_loops
 
 ONCE = "Make it in one place, and what differs in variables."

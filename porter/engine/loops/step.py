@@ -14,12 +14,14 @@ from ...source.scopes import walk
 from .besides.watching import Watching
 from .called_epochs import epoch_called_by
 from .statements.advice import APART, DICT, FILTER, ONE_WAY
+from .statements.batch_parts import UNKNOWN
 from .statements.blocks import is_backward, is_modulo, is_of_scaler, is_share, is_step, is_there, last_name, lines_of
 from .statements.contexts import Contexts
 from .statements.counts import DEPENDS, Counts, is_increment
 from .statements.draws import Draws
 from .statements.facts import Left, Loop
-from .statements.forward import UNKNOWN, ForwardPass, NotStandard
+from .statements.forward import ForwardPass
+from .statements.not_standard import NotStandard
 
 State = tuple[Loop, ForwardPass, tuple[bool, bool], dict[str, cst.BaseExpression]]
 
@@ -217,7 +219,7 @@ class StepReader:
         nodes = (loop.accumulation, loop.divides, loop.clip, loop.clip_if)
         texts = tuple(code(node) if node is not None else "" for node in nodes)
         return (*texts, loop.optimizer, loop.scheduler, loop.accumulates, self.backward, self.stepped,
-                self.forward.model, tuple(sorted(self.forward.inputs.items())))  # fmt: skip
+                self.forward.model, tuple(sorted(self.forward.trained.inputs.items())))  # fmt: skip
 
     def _end(self, node: cst.If) -> bool:
         """`if completed_steps >= max_steps: break`; False where the test is of something else."""
@@ -245,7 +247,7 @@ class StepReader:
 
     def _small(self, line: cst.CSTNode) -> None:
         """One simple statement of the loop over batches."""
-        if is_increment(line) and self.counts.grow(line):
+        if (is_increment(line) and self.counts.grow(line)) or self.forward.batch.take_out(line):
             return
         node = line
         if isinstance(node, cst.Assign) and len(node.targets) == 1:
@@ -258,15 +260,11 @@ class StepReader:
             if isinstance(target, cst.Name):
                 if self._assigns(target.value, value):
                     return
-            elements = value.elements if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) else ()
-            parts = [self.forward.part(each.value) for each in elements]
-            if parts and all(parts) and isinstance(target, cst.Tuple) and len(target.elements) == len(parts):
-                for held, part in zip(target.elements, parts, strict=True):  # ids, labels = ids.to(x), labels.to(x)
-                    if isinstance(held.value, cst.Name) and part is not None:
-                        self.forward.parts[held.value.value] = part
-                return
+            if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
+                if self.forward.batch.each_holds(target, value):
+                    return
             if isinstance(target, cst.Tuple | cst.List) and self.forward.part(value) == "*":
-                if self.forward.take_apart(target):
+                if self.forward.batch.take_apart(target):
                     return
                 raise NotStandard(node, APART, DICT)
         if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign) and not self.backward:
@@ -288,8 +286,7 @@ class StepReader:
             if self.contexts.named(name, value) or self.forward.remember(name, value):
                 return True
         except NotStandard:  # said once: what follows from it isn't
-            self.forward.outputs.add(name)
-            self.forward.losses.add(name)
+            self.forward.unsaid(name)
             raise
         if isinstance(value, cst.Comparison | cst.BooleanOperation):
             if any(is_modulo(node) for node in walk(value)) or self.counts.asks_for_last(value):
@@ -297,13 +294,13 @@ class StepReader:
                 return True
         if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide):
             if not self.backward and self.forward.is_loss(value.left):
-                self.forward.losses.add(name)
+                self.forward.remember(name, value.left)
                 self._divided(value, value.right)
                 return True
         if isinstance(value, cst.Call) and last_name(value.func) == "clip_grad_norm_":
             return self._acts(value)
         if self.made_here and not self.backward and isinstance(value, cst.Call | cst.Subscript):
-            self.forward.parts[name] = UNKNOWN
+            self.forward.batch.by_name[name] = UNKNOWN
         return False
 
     def _acts(self, call: cst.Call) -> bool:
@@ -337,7 +334,7 @@ class StepReader:
             elif not self.in_step:
                 self.zeroes.append(call)
             return True
-        if last in ("unscale_", "update") and "scaler" in owner.lower():
+        if (last in ("unscale_", "update") and "scaler" in owner.lower()) or self.forward.fills_labels(call):
             return True
         return last == "train" and owner in (self.forward.model, "model") and not call.args
 
@@ -375,7 +372,10 @@ class StepReader:
         if isinstance(loss, cst.BinaryOperation) and isinstance(loss.operator, cst.Divide):
             self._divided(call, loss.right)
             loss = loss.left
-        if loss is None or not self.forward.is_loss(loss):
+        called = self.forward.loss_of(loss) if loss is not None else None
+        if called is not None:
+            self.forward.trains(called)
+        else:
             reason = "this loss is not the one that the model computes from its labels"
             name = loss.value if isinstance(loss, cst.Name) else ""
             made = self.made.get(name)

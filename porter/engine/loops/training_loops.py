@@ -19,8 +19,8 @@ from .statements.blocks import is_backward, is_step, is_zeroing, last_name, line
 from .statements.counts import End
 from .statements.draws import drawn_by_next
 from .statements.facts import Left, Loop
-from .statements.forward import NotStandard
 from .statements.made_labels import Unlabelled
+from .statements.not_standard import NotStandard
 from .step import StepReader
 
 PROGRESS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
@@ -77,8 +77,9 @@ class _Reader(StepReader):
             if isinstance(statement, cst.While) and self.loop.max_steps is not None and self.loop.end is None:
                 self._object(statement, "the `while` is asked between passes over the data only")
         loop = self.loop
-        loop.model, loop.inputs, loop.call = self.forward.model, self.forward.inputs, self.forward.call
-        loop.unlabelled = self._told_outside(self.forward.unlabelled)
+        trained = self.forward.trained
+        loop.model, loop.inputs, loop.call = trained.model, dict(trained.inputs), trained.call
+        loop.unlabelled = self._told_outside(trained.unlabelled)
         if self.called is not None:
             loop.function = self.called.function
             mean_outside(self.module, loop, self.called)
@@ -104,7 +105,7 @@ class _Reader(StepReader):
         """Where labels are -100: an obstacle where only the loop knows the value."""
         if masked is not None and masked.value is not None:
             names = {node.value for node in walk(masked.value) if isinstance(node, cst.Name)}
-            if names & {*self.made, *self.forward.parts}:
+            if names & {*self.made, *self.forward.batch.by_name}:
                 value = self.module.code(masked.value)
                 self._object(
                     masked.value, f"where labels are -100 is known to the loop alone: `{value}`", own_loss=True
@@ -149,7 +150,7 @@ class _Reader(StepReader):
             return
         if drawn is not None:
             self.draws, self.loop.loader = drawn, drawn.loader
-            self.forward.parts[drawn.batch] = "*"
+            self.forward.batch.by_name[drawn.batch] = "*"
         if isinstance(statement, cst.For):
             self._guarded(self._numbered, statement)
         else:
@@ -207,7 +208,7 @@ class _Reader(StepReader):
             self._drawn(statement)
         except NotStandard as error:
             self.loop.obstacles.append(error)
-            self.forward.unknown(statement.target)
+            self.forward.batch.unknown(statement.target)
         self._body(lines_of(statement.body))
 
     def _drawn(self, statement: cst.For) -> None:
@@ -228,11 +229,11 @@ class _Reader(StepReader):
             raise NotStandard(statement, "its batches are made in the loop, not drawn from a DataLoader", LOADER)
         self.loop.loader = source
         if isinstance(target, cst.Tuple | cst.List):
-            if not self.forward.take_apart(target):
+            if not self.forward.batch.take_apart(target):
                 raise NotStandard(statement, APART, DICT)
             return
         assert isinstance(target, cst.Name)
-        self.forward.parts[target.value] = "*"
+        self.forward.batch.by_name[target.value] = "*"
 
     def _agree(self) -> None:
         """Whether what the loop does per batch and per step fits together."""

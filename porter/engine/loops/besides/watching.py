@@ -12,13 +12,16 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from ....source.calls import calls_of, function_around
+from ....source.calls import calls_of, function_around, parameter_of
+from ....source.held_values import CHANGES
 from ....source.module import Module
+from ....source.read_value import read_value
 from ....source.scopes import inside
 from ...script.sites import is_of_gpu_library
 from ..statements.advice import FILTER, SCHEDULE
+from ..statements.batch_parts import MODEL_INPUTS
 from ..statements.blocks import is_backward, last_name
-from ..statements.forward import NotStandard
+from ..statements.not_standard import NotStandard
 
 # Methods that change nothing of the model, the optimizer and the schedule.
 READS = (
@@ -60,8 +63,8 @@ class Watching:
         for node in inside(line):
             why, nested = "", self._nested(node, line)
             if isinstance(node, cst.Call):
-                why = self._of_call(node, trained, held)
-            elif isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign):
+                why = self._of_call(node, trained) or self._changes(node, held)
+            elif isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign | cst.Del):
                 why = self._of_assignment(node, trained, held)
             elif isinstance(node, cst.Continue) and cst.For not in nested and not self._guards(node):
                 why = LEFT_OUT
@@ -82,7 +85,7 @@ class Watching:
         last = last_name(call.func)
         return last in SAVES or (last == "save" and is_of_gpu_library(self.module, call.func))
 
-    def _of_call(self, node: cst.Call, trained: set[str], held: set[str]) -> str:
+    def _of_call(self, node: cst.Call, trained: set[str]) -> str:
         last, full = last_name(node.func), self.module.code(node.func)
         owner = self.module.code(node.func.value) if isinstance(node.func, cst.Attribute) else ""
         if last == "backward" or last in IN_ITS_WAY:
@@ -96,11 +99,6 @@ class Watching:
             return f"`{full}` clips gradients in a way of its own"
         if re.search(r"\.(?:grad|data)\b", owner) and last.endswith("_"):
             return f"`{full}` changes gradients or weights"
-        if last == "update" or (last.endswith("_") and not last.endswith("__")):  # in place
-            of_library = self.module.qualified(node.func) is not None and node.args
-            changed = _head(self.module.code(node.args[0].value) if of_library else owner)
-            if changed in held:
-                return f"`{changed}` is changed between the batch and the step"
         head = owner if owner in trained else owner.split(".", 1)[0]
         if head in trained and last not in (*READS, "eval", "generate"):
             return f"`{full}` may change what is trained"
@@ -110,12 +108,24 @@ class Watching:
             return f"`{full}` gets `{name}`, and may change it"
         return ""
 
+    def _changes(self, call: cst.Call, held: set[str]) -> str:
+        """Why a call changes the batch or the loss in place: a method of it, or a function that is given it."""
+        if (name := changed_by(self.module, call)) in held:
+            return f"`{name}` is changed between the batch and the step"
+        function = self.module.callees.get(call)
+        changed = {changed_by(self.module, node) for node in inside(function.body)} if function is not None else set()
+        for argument in call.args if changed - {""} else ():
+            name = root_of(argument.value)
+            if name in held and parameter_of(self.module, argument, call) in changed:
+                return f"`{self.module.code(call.func)}` changes `{name}` between the batch and the step"
+        return ""
+
     def _of_assignment(
-        self, node: cst.Assign | cst.AugAssign | cst.AnnAssign, trained: set[str], held: set[str]
+        self, node: cst.Assign | cst.AugAssign | cst.AnnAssign | cst.Del, trained: set[str], held: set[str]
     ) -> str:
         for target in targets(node):
             text = self.module.code(target)
-            head = _head(text)
+            head = root_of(target)
             if text.endswith((".grad", ".data")):
                 return f"`{text}` is changed between the batch and the step"
             if re.search(r"""\[["'](?:lr|weight_decay|initial_lr)["']\]$""", text):
@@ -211,19 +221,38 @@ def _is_bad(test: cst.BaseExpression, *, holds: bool) -> bool:
     return False
 
 
-def _head(code: str) -> str:
-    """The name of which code is a part: `batch` of `batch["labels"][0]`."""
-    return re.split(r"[.\[]", code, maxsplit=1)[0]
-
-
 def _only_looks(name: str) -> bool:
     """Whether a function of this name changes nothing of the model that it gets."""
     words = set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
     return name in BUILTINS or NORMS.search(name) is not None or bool(words & LOOKS and not words & ACTS)
 
 
-def targets(node: cst.Assign | cst.AugAssign | cst.AnnAssign) -> list[cst.BaseExpression]:
-    """What a statement assigns to."""
+def root_of(node: cst.BaseExpression) -> str:
+    """`batch` of `batch["labels"].data[0]`; empty where it isn't a name's."""
+    while isinstance(node, cst.Attribute | cst.Subscript):
+        node = node.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def changed_by(module: Module, node: cst.CSTNode) -> str:
+    """The name of what a call or an assignment changes in place: `labels` of `labels.zero_()` and `labels[0] = 1`."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        last, first = node.func.attr.value, node.args[0].value if node.args else None
+        key = read_value(module, first) if last == "pop" and first is not None else None
+        if key is not None and key.known and key.literal not in MODEL_INPUTS:
+            return ""
+        in_place = last.endswith("_") and not last.endswith("__")
+        if in_place and first is not None and module.qualified(node.func) is not None:
+            return root_of(first)  # nn.init.zeros_(logits)
+        return root_of(node.func.value) if in_place or last in CHANGES else ""
+    if not isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign | cst.Del):
+        return ""
+    parts = [target for target in targets(node) if isinstance(target, cst.Subscript | cst.Attribute)]
+    return next(map(root_of, parts), "")
+
+
+def targets(node: cst.Assign | cst.AugAssign | cst.AnnAssign | cst.Del) -> list[cst.BaseExpression]:
+    """What a statement assigns to, or takes away."""
     found = [target.target for target in node.targets] if isinstance(node, cst.Assign) else [node.target]
     return [
         element.value

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from ....source.module import Module
-from .forward import NotStandard
+from .not_standard import NotStandard
 
 STANDARD = "Bring it to forward, loss.backward(), optimizer.step(), or write the port's step by hand."
 ROLLOUTS = (

@@ -15,7 +15,7 @@ import libcst as cst
 from ....source.module import Module
 from ....source.scopes import walk
 from .blocks import is_step
-from .forward import NotStandard
+from .not_standard import NotStandard
 
 DEPENDS = "when the optimizer steps depends on something else than the number of batches"
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from .counts import End
-from .forward import NotStandard
 from .made_labels import Unlabelled
+from .not_standard import NotStandard
 
 
 @dataclass(frozen=True)

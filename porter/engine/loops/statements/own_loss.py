@@ -7,7 +7,7 @@ loss = F.cross_entropy(logits[:, :-1].reshape(-1, vocab), labels[:, 1:].reshape(
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import libcst as cst
 
@@ -16,6 +16,9 @@ from ....source.read_value import read_value
 from ...script.sites import is_of_gpu_library
 from .blocks import last_name
 from .made_labels import Unlabelled, is_ignored
+
+if TYPE_CHECKING:
+    from .forward import ModelCall
 
 SAME = ("contiguous", "float", "to", "long", "cuda")  # methods behind which a tensor has the same numbers
 OF_LOGITS = ("...,:-1,:", ":,:-1,:", ":,:-1")
@@ -32,10 +35,18 @@ class NextLabels:
     flat: bool = False
 
 
+@dataclass(frozen=True)
+class Logits:
+    """What the model gave back, on its way to a loss: "outputs", "logits", "shifted", "flat" or "turned"."""
+
+    kind: str
+    called: ModelCall
+
+
 class Asked(Protocol):
     """What is known of the forward pass."""
 
-    def is_outputs(self, value: cst.BaseExpression) -> bool: ...
+    def outputs_of(self, value: cst.BaseExpression) -> ModelCall | None: ...
     def part(self, value: cst.BaseExpression) -> str | None: ...
     def masked_at(self, value: cst.BaseExpression) -> Unlabelled | None: ...
 
@@ -48,7 +59,7 @@ class OwnLoss:
 
     def __init__(self, module: Module, asked: Asked) -> None:
         self.module, self._asked = module, asked
-        self.logits: dict[str, str] = {}  # name → "outputs", "logits", "shifted", "flat" or "turned"
+        self.logits: dict[str, Logits] = {}
         self.labels: dict[str, NextLabels] = {}
 
     def copy(self, asked: Asked) -> OwnLoss:
@@ -65,15 +76,15 @@ class OwnLoss:
         """Whether `name = value` is a step on the way, which is remembered."""
         self.logits.pop(name, None)
         self.labels.pop(name, None)
-        kind, labels = self._kind(value), self._next(value)
-        if kind is not None:
-            self.logits[name] = kind
+        logits, labels = self._logits(value), self._next(value)
+        if logits is not None:
+            self.logits[name] = logits
         elif labels is not None:
             self.labels[name] = labels
-        return kind is not None or labels is not None
+        return logits is not None or labels is not None
 
-    def of(self, value: cst.BaseExpression) -> NextLabels | None:
-        """The labels of a loss that is the model's own; None for any other."""
+    def of(self, value: cst.BaseExpression) -> tuple[NextLabels, ModelCall] | None:
+        """The labels of a loss that is the model's own, and the call of the model; None for any other."""
         if not isinstance(value, cst.Call):
             return None
         settings = self._settings(value.func)
@@ -82,9 +93,11 @@ class OwnLoss:
         if settings is None or len(places) + ("input" in given) + ("target" in given) != 2:
             return None
         named = dict(zip(("input", "target"), places, strict=False)) | given
-        kind, labels = self._kind(named["input"]), self._next(named["target"])
+        logits, labels = self._logits(named["input"]), self._next(named["target"])
         settings |= {name: node for name, node in given.items() if name not in ("input", "target")}
-        if labels is None or kind not in ("flat", "turned") or labels.flat is not (kind == "flat"):
+        if labels is None or logits is None or logits.kind not in ("flat", "turned"):
+            return None
+        if labels.flat is not (logits.kind == "flat"):
             return None
         if not set(settings) <= {"ignore_index", "reduction"}:
             return None
@@ -92,8 +105,9 @@ class OwnLoss:
         if reduction is not None and not read_value(self.module, reduction).is_literal("mean"):
             return None
         if ignored is None or is_ignored(self.module, ignored):
-            return labels
-        return NextLabels(labels.part, Unlabelled(labels.part, ignored)) if labels.masked is None else None
+            return labels, logits.called
+        labelled = NextLabels(labels.part, Unlabelled(labels.part, ignored))
+        return (labelled, logits.called) if labels.masked is None else None
 
     def _settings(self, func: cst.BaseExpression) -> dict[str, cst.BaseExpression] | None:
         """The keywords of the cross-entropy that a call means; None where it means none."""
@@ -111,32 +125,40 @@ class OwnLoss:
             return None
         return {argument.keyword.value: argument.value for argument in made.args if argument.keyword is not None}
 
-    def _kind(self, value: cst.BaseExpression) -> str | None:
-        if self._asked.is_outputs(value):
-            return "outputs"
-        if isinstance(value, cst.Name):
-            return self.logits.get(value.value)
+    def _logits(self, value: cst.BaseExpression) -> Logits | None:
+        """What an expression is of what the model gave back."""
+        if isinstance(value, cst.Name) and value.value in self.logits:
+            return self.logits[value.value]
+        if (called := self._asked.outputs_of(value)) is not None:
+            return Logits("outputs", called)
+        inner = value.func if isinstance(value, cst.Call) else value
+        if not isinstance(inner, cst.Attribute | cst.Subscript):
+            return None
+        logits = self._logits(inner.value)
+        kind = self._next_kind(value, logits.kind) if logits is not None else None
+        return Logits(kind, logits.called) if logits is not None and kind is not None else None
+
+    def _next_kind(self, value: cst.BaseExpression, kind: str) -> str | None:
+        """What an attribute, an index or a method makes of what is of a kind; None where that is no step on the way."""
         if isinstance(value, cst.Attribute):
-            return "logits" if value.attr.value == "logits" and self._kind(value.value) == "outputs" else None
+            return "logits" if value.attr.value == "logits" and kind == "outputs" else None
         if isinstance(value, cst.Subscript):
-            kind, asked = self._kind(value.value), self._slices(value)
+            asked = self._slices(value)
             if kind == "outputs":
                 return "logits" if asked in ("0", '"logits"', "'logits'") else None
             return "shifted" if kind == "logits" and asked in OF_LOGITS else None
         method, arguments = self._method(value)
-        if not method or not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
-            return None
-        kind = self._kind(value.func.value)
-        if kind is None or kind == "outputs":
+        if not method or kind == "outputs":
             return None
         if method in SAME:
             return kind
-        if kind == "shifted" and method in ("view", "reshape") and arguments[:1] == ["-1"] and len(arguments) == 2:
+        if kind != "shifted":
+            return None
+        if method in ("view", "reshape") and arguments[:1] == ["-1"] and len(arguments) == 2:
             return "flat"
-        if kind == "shifted" and method == "flatten" and arguments == ["0", "1"]:
+        if method == "flatten" and arguments == ["0", "1"]:
             return "flat"
-        turned = (method, arguments) in (("transpose", ["1", "2"]), ("permute", ["0", "2", "1"]))
-        return "turned" if kind == "shifted" and turned else None
+        return "turned" if (method, arguments) in (("transpose", ["1", "2"]), ("permute", ["0", "2", "1"])) else None
 
     def _next(self, value: cst.BaseExpression) -> NextLabels | None:
         if isinstance(value, cst.Name):

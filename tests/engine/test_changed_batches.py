@@ -1,0 +1,80 @@
+"""What a training loop does to its batch and its loss besides: which parts of the batch the model gets, and what makes
+the loop another one than the standard one."""
+
+from __future__ import annotations
+
+import pytest
+
+from .test_loops import STANDARD, WHOLE, read
+
+IN_STEP = "loss = model(**batch).loss"
+NO_MASK = {"input_ids": "input_ids", "labels": "labels"}
+MOVED = "batch = {k: v.to(device) for k, v in batch.items()"
+
+
+@pytest.mark.parametrize(
+    ("lines", "inputs"),
+    [
+        (f"{MOVED} if k != 'attention_mask'}}", NO_MASK),
+        (f"{MOVED} if k in ('input_ids', 'labels') and torch.is_tensor(v)}}", NO_MASK),
+        (f"{MOVED} if isinstance(v, torch.Tensor) and k not in ['id', 'text']}}", WHOLE),
+        ("batch = {k: v.cuda() if torch.is_tensor(v) else v for k, v in batch.items()}", WHOLE),
+        ("batch.pop('attention_mask', None)", NO_MASK),
+        ("del batch['attention_mask']", NO_MASK),
+        ("del batch['id'], batch['attention_mask']", NO_MASK),
+        ("batch.pop('id')", WHOLE),
+        ("if 'id' in batch:\n            batch.pop('id')", WHOLE),
+        ("watch(batch)", WHOLE),
+        ("batch = {k: batch[k] for k in ('input_ids', 'labels')}\n        ids = batch['input_ids']", NO_MASK),
+    ],
+)
+def test_which_parts_of_the_batch_are_left(lines: str, inputs: dict[str, str]) -> None:
+    _, loop = read(WATCH + STANDARD.replace(IN_STEP, f"{lines}\n        {IN_STEP}"))
+    assert (loop.obstacles, loop.inputs) == ([], inputs)
+
+
+WATCH = """
+def watch(batch):
+    print(len(batch))
+    return batch
+
+def mask(batch, start):
+    batch["labels"][:, :start] = -100
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (MOVED.replace("device)", "device)[:, :256]") + "}", "`batch` is changed"),
+        (f"{MOVED} if v.sum() > 0}}", "`batch` is changed"),
+        (f"{MOVED} if k != 'labels' or hard}}", "`batch` is changed"),
+        ("batch.update(labels=batch['input_ids'].clone())", "`batch` is changed"),
+        ("batch.pop(args.unused)", "takes out of the batch is known to the run alone"),
+        ("if args.plain:\n            batch.pop('attention_mask')", "`batch` is changed"),
+        ("if args.plain:\n            del batch['attention_mask']", "`batch` is changed"),
+        ("batch['labels'].clamp_(0)", "`batch` is changed"),
+        ("mask(batch, 5)", "`mask` changes `batch`"),
+        ("mask(start=5, batch=batch)", "`mask` changes `batch`"),
+        ("batch = watch(batch)", "`batch` is changed"),
+        (f"{IN_STEP}\n        loss.mul_(2)", "`loss` is changed"),
+        (
+            "outputs = model(**batch)\n        outputs = gather(outputs)\n        loss = outputs.loss",
+            "`outputs` is changed",
+        ),
+        ("inputs = {'labels': batch['labels']}\n        inputs['labels'] = shift(inputs)", "`inputs` is changed"),
+    ],
+)
+def test_what_else_is_done_to_the_batch_or_the_loss_is_no_standard(lines: str, said: str) -> None:
+    lines = lines if "loss" in lines else f"{lines}\n        {IN_STEP}"
+    _, loop = read(WATCH + STANDARD.replace(IN_STEP, lines))
+    assert any(said in obstacle.reason for obstacle in loop.obstacles), [each.reason for each in loop.obstacles]
+
+
+def test_the_model_whose_loss_is_minimised_is_trained() -> None:
+    lines = "outputs = model(**batch)\n        other = base(**batch)\n        loss = outputs.loss"
+    behind = "loss.backward()\n        after = base(**batch).loss"
+    for text in (STANDARD, STANDARD.replace("loss.backward()", behind)):
+        _, loop = read(text.replace(IN_STEP, lines))
+        assert (loop.obstacles, loop.model) == ([], "model")
