@@ -105,9 +105,105 @@ def test_layers_that_a_list_names(names: str, targets: str) -> None:
     assert ("def layers" in found.after) is not bool(targets)
 
 
-def test_layers_that_two_lists_name_are_left() -> None:
+def test_layers_that_two_lists_name() -> None:
     function = LISTED.replace("if last in common", 'if last in {{"k_proj"}} or last in common')
     trains = TRAINS.format(names="    wanted = layers(model)\n", targets="wanted")
     head = HEAD.replace("bitsandbytes as bnb", "torch")
     found = port(head + function.format(names='{"v_proj"}', trains=trains))
-    assert found.status == "partial" and "    wanted = layers(model)\n" in found.after
+    assert found.status == "ported" and '    wanted = ["k_proj", "v_proj"]\n' in found.after
+
+
+CHOOSES = """\
+WANTED = ["q_proj", "v_proj"]
+
+
+def layers(model, bits=4, train_mlp=False):
+    cls = bnb.nn.Linear4bit if bits == 4 else (bnb.nn.Linear8bitLt if bits == 8 else torch.nn.Linear)
+    names = set()
+    for name, module in model.named_modules():
+        if not isinstance(module, cls):
+            continue
+        last = name.split(".")[-1]
+        CHOICE
+    if "lm_head" in names:
+        names.remove("lm_head")
+    print(f"{len(names)} names")
+    return list(names)
+
+
+def main():
+TRAINS
+
+main()
+"""
+EVERY, ATTENTION = '"all-linear"', '["q_proj", "k_proj", "v_proj", "o_proj"]'
+ADD = "names.add(last)"
+
+
+def chosen(choice: str, call: str = "layers(model)", **swaps: str) -> str:
+    """What `target_modules` of the port is; empty where the function stays, and is named."""
+    text = CHOOSES.replace("CHOICE", choice.replace("\n", "\n        "))
+    for old, new in swaps.items():
+        text = text.replace(old, new)
+    head = HEAD.replace("as bnb", "as bnb\nimport torch")
+    found = port(head + text.replace("TRAINS", TRAINS.format(names=f"    wanted = {call}\n", targets="wanted")))
+    stays = "named_modules" in found.after
+    assert stays is any("named_modules" in finding.message for finding in found.findings)
+    return "" if stays else found.after.partition("    wanted = ")[2].partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("choice", "targets"),
+    [
+        (ADD, EVERY),
+        ("if any(part in name for part in ('vision_tower', 'projector')):\n    continue\n" + ADD, EVERY),
+        ("names.add(name)", EVERY),
+        ("if 'mlp' in name:\n    continue\n" + ADD, ATTENTION),
+        (f"if name.endswith('proj') and 'self_attn' in name:\n    {ADD}", ATTENTION),
+        (f"if not (last in WANTED or last == 'k_proj'):\n    continue\n{ADD}", '["q_proj", "k_proj", "v_proj"]'),
+        (f"if last in WANTED:\n    continue\nif 'mlp' not in name:\n    {ADD}", '["k_proj", "o_proj"]'),
+        # PEFT knows a layer by the end of its name, and here it knows those of one layer alone
+        ("if 'layers.0.' in name:\n    names.add(name)", ""),
+        (f"if module.out_features > 99:\n    {ADD}", ""),
+        (f"if train_mlp or 'mlp' not in name:\n    {ADD}", ATTENTION),
+        ("names.add(name.split('.')[-2])", ""),  # `mlp` is no linear layer
+        (f"module.requires_grad_(False)\n{ADD}", ""),
+        (f"with open('names') as f:\n    {ADD}", ""),
+        (f"{ADD}\nnames.add('lm_head')\nnames.add('embed_tokens')", ""),
+        (f"while not names:\n    {ADD}", ""),
+    ],
+)
+def test_a_choice_among_the_linear_layers_is_followed(choice: str, targets: str) -> None:
+    assert chosen(choice) == targets
+
+
+@pytest.mark.parametrize(
+    ("call", "targets"),
+    [
+        ("layers(model, train_mlp=True)", EVERY),
+        ("layers(model, train_mlp=len(load_dataset.__name__) > 3)", ""),  # only the run knows
+        ("layers(model, 16)", ATTENTION),
+        ("layers(model, len(load_dataset.__name__))", ATTENTION),
+    ],
+)
+def test_what_a_call_gives_decides_the_choice(call: str, targets: str) -> None:
+    assert chosen(f"if train_mlp or 'mlp' not in name:\n    {ADD}", call) == targets
+
+
+def test_the_head_is_named_where_nothing_takes_it_out() -> None:
+    stays = {'names.remove("lm_head")': "pass"}
+    assert chosen(ADD, "layers(model, 4)", **stays) == EVERY  # bitsandbytes leaves the head as it is
+    assert chosen(ADD, "layers(model, 16)", **stays) == ""
+    assert chosen(ADD, "layers(model, len(load_dataset.__name__))", **stays) == ""
+
+
+@pytest.mark.parametrize("doubled", ["last = last + last", "many = [many, many]", "asked = bits == asked"])
+def test_what_grows_without_end_is_not_followed(doubled: str) -> None:
+    begins = {"names = set()": "names = set()\n    many = []\n    asked = bits"}
+    line = f"for _ in range(99):\n    {doubled}\n{ADD}".replace("range(99)", repr([0] * 99))
+    assert chosen(line, "layers(model, len(load_dataset.__name__))", **begins) == ""
+
+
+def test_names_that_a_list_of_the_script_has_first() -> None:
+    begins = {"names = set()": "names = list(WANTED)"}
+    assert chosen("if last == 'k_proj':\n    names.append(last)", **begins) == '["q_proj", "k_proj", "v_proj"]'
