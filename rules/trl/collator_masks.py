@@ -162,13 +162,14 @@ def _left_out(porting: Training, argument: Argument, made: list[cst.Call], reaso
 
 
 def _is_trainers_own(porting: Training, call: cst.Call) -> bool:
-    """Whether a release that makes this collator itself makes the same: of the trainer's tokenizer, without packing.
+    """Whether a release that makes this collator itself makes the same: `mlm=False` of the trainer's tokenizer, without
+    packing.
 
     A trainer without a tokenizer loads its own, whose end token pads; packed rows bring labels of their own.
     """
     packed = porting.known("data.packing", False) not in (False, None)
     given = _own_tokenizer(porting, call)
-    return not packed and bool(given) and given == _tokenizer(porting)
+    return not packed and bool(given) and given == _tokenizer(porting) and _is_causal(porting, call)
 
 
 def _own_tokenizer(porting: Training, call: cst.Call) -> str:
@@ -184,12 +185,19 @@ def _masks_padding(porting: Training, call: cst.Call, *, packed: bool) -> bool:
 
     `packed`: it does so with packed rows, too, as releases did that handed it whole rows of tokens.
     """
-    given = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
-    mlm = given.get("mlm")
-    known = set(given) <= {"tokenizer", "mlm", "return_tensors", "pad_to_multiple_of"}
     partly = ("data.assistant_only_loss", "data.completion_only_loss", *(() if packed else ("data.packing",)))
     whole = all(porting.known(place, False) in (False, None) for place in partly)
-    return known and whole and mlm is not None and porting.module.code(mlm) == "False"
+    return whole and _is_causal(porting, call)
+
+
+def _is_causal(porting: Training, call: cst.Call) -> bool:
+    """Whether a DataCollatorForLanguageModeling is `mlm=False`, and is given nothing that changes labels."""
+    given = {
+        argument.keyword.value if argument.keyword is not None else place: porting.module.code(argument.value)
+        for argument, place in zip(call.args, ("tokenizer", "mlm", *[""] * len(call.args)), strict=False)
+    }
+    known = set(given) <= {"tokenizer", "mlm", "return_tensors", "pad_to_multiple_of"}
+    return known and given.get("mlm") == "False"
 
 
 def _mask_padding(porting: Training, argument: Argument, call: cst.Call) -> None:

@@ -67,6 +67,28 @@ def test_collators_with_which_the_gpu_run_ends(collator: str, config: str, after
     assert status == "partial" and said in found and "label_mask" not in text
 
 
+@pytest.mark.parametrize(
+    ("given", "trl", "status"),
+    [
+        ("tokenizer, mlm=False", "0.14.0", "ported"),
+        ("tokenizer, False", "0.14.0", "ported"),
+        ("tokenizer, False", "1.16.0", "ported"),
+        # masked language modeling, which is what this collator does unless it is told otherwise
+        ("tokenizer", "0.14.0", "partial"),
+        ("tokenizer=tokenizer, mlm=True", "0.14.0", "partial"),
+        ("tokenizer, True", "1.16.0", "partial"),
+        ("tokenizer, False, 0.15", "0.14.0", "partial"),
+    ],
+)
+def test_the_collator_that_a_release_takes_anyway_trains_every_token(given: str, trl: str, status: str) -> None:
+    collator = f", data_collator=DataCollatorForLanguageModeling({given})"
+    script = sft_script(TOKENIZER, imports=IMPORT, trainer=collator)
+    made = 'processing_class=AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")'
+    found = port(script.replace(made, "processing_class=tokenizer"), source_trl=trl)
+    assert found.status == status, found.findings
+    assert ("label_mask=rt.IgnorePadding(tokenizer, False)" in found.after) is (trl == "1.16.0" and status == "ported")
+
+
 @pytest.mark.parametrize(("trl", "packing"), [("0.14.0", True), ("0.19.1", True), ("0.14.0", False)])
 def test_a_mask_of_answers_is_refused_beside_packed_rows(trl: str, packing: bool) -> None:
     mask = 'DataCollatorForCompletionOnlyLM("### Answer:", tokenizer=tokenizer)'
