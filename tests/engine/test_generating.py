@@ -498,6 +498,32 @@ def test_a_seed_of_torchs_seeds_what_the_port_samples() -> None:
 
 
 @pytest.mark.parametrize(
+    ("draw", "stays"),
+    [
+        ("torch.randperm(4)", True),
+        ("torch.utils.data.random_split(rows, [1, 2])", True),
+        ("torch.utils.data.dataset.random_split(rows, [1, 2])", True),
+        ("torch.utils.data.DataLoader(rows, shuffle=True)", True),
+        ("torch.utils.data.DataLoader(rows, 2, True)", True),
+        ("torch.utils.data.DataLoader(rows, 2, shuffle=False)", False),
+        ("torch.utils.data.DataLoader(rows, 2)", False),
+        ("torch.utils.data.DataLoader(rows, shuffle=True, generator=own)", False),
+        ("torch.randperm(4, generator=own)", False),
+        ("torch.zeros(4)", False),
+    ],
+)
+def test_torchs_seed_stays_where_torch_draws(draw: str, stays: bool) -> None:
+    lines = ["torch.manual_seed(7)", f"print({draw})"]
+    after = port(script(*lines)).after
+    assert ("torch.manual_seed(7)\nprint(" in after) is stays and "rt.manual_seed" not in after
+    after = port(script(IDS, *lines, "print(model.generate(**ids, do_sample=True))")).after
+    seeds = "torch.manual_seed(7)\nrt.manual_seed(7)\nprint(" if stays else "\nrt.manual_seed(7)\nprint("
+    assert seeds in after and after.count("manual_seed") == 1 + stays
+    after = port(script(IDS, "; ".join(lines), "print(model.generate(**ids, do_sample=True))")).after
+    assert not stays or "torch.manual_seed(7); rt.manual_seed(7); print(" in after
+
+
+@pytest.mark.parametrize(
     ("said", "stays"), [("  # disable gradient calculations", ""), ("  # no grads", ""), ("  # by rows", "  # by rows")]
 )
 def test_a_comment_on_gradients_goes_with_their_guard(said: str, stays: str) -> None:
