@@ -6,9 +6,10 @@ Why: Tunix has no upload of its own.
 Example: `trainer.push_to_hub()`
 Use instead: `rt.push_to_hub("out", "me/model")`, after `rt.save_adapter(model, "out")`
 Safety: a private repository stays private, a branch and a commit message stay theirs. The model card is not generated.
+A keyword that the trainer's own method doesn't know (`repo_id`), at which the GPU run ends, is a warning.
 """
 
-from porter.packs.api import say_keywords
+from porter.packs.api import is_before, say_keywords
 
 from ._named_base import is_named_base, say_named_base
 from .uploading import PUSHED, push_code, save_code, say_old_token
@@ -30,9 +31,12 @@ SETTLED = {
     "check_pr": ("dropped", "", "transformers has no such argument, and read past it before 5"),
     "create_pr": ("manual", "", "rt.push_to_hub commits, and opens no pull request"),
 }
-CARD = """
-    dataset_name dataset dataset_args dataset_tags tags model_name finetuned_from tasks language license
-""".split()
+# What the model cards of transformers' Trainer, and of TRL's own from 0.12 on, take.
+CARD_OF_TRANSFORMERS = "language license tags model_name finetuned_from tasks dataset_tags dataset dataset_args".split()
+CARD_OF_TRL = "model_name dataset_name tags".split()
+CARD = ["dataset_name", *CARD_OF_TRANSFORMERS]
+# The method's own parameters; it hands any other on to the model card, once the model is saved.
+OWN = ("commit_message", "blocking", "token", "revision")
 
 
 def apply(site, porting):
@@ -49,6 +53,8 @@ def apply(site, porting):
         porting.replace_statement(site, f"{save_code(porting, site.node)}\n{site.indent}{result}", REASON)
     if site.qualified == "@model.push_to_hub()" and is_named_base(porting, site):
         say_named_base(porting, site, "push_to_hub")
+    if of_trainer:
+        _say_refused(porting, site, folder)
     ignored = [argument.name for argument in site.arguments if argument.name in CARD]
     if ignored:
         message = f"push_to_hub({', '.join(ignored)}): the model card that uses it is not generated."
@@ -56,3 +62,19 @@ def apply(site, porting):
     card = dict.fromkeys(CARD, ("dropped", "", "the model card that uses it is not generated"))
     kept = {name: ("exact", f"rt.push_to_hub({name}=)", "") for name in PUSHED}
     say_keywords(porting, site, {**SETTLED, **card, **kept, **say_old_token(site)}, "repo_id")
+
+
+def _say_refused(porting, site, folder):
+    """A warning of keywords that no release of the trainer's method takes, nor its model card."""
+    trainer = porting.trainer
+    of_trl = trainer is not None and trainer.qualified.startswith("trl.") and not is_before(porting, "trl", "0.12")
+    taken = (*OWN, *(CARD_OF_TRL if of_trl else CARD_OF_TRANSFORMERS))
+    refused = [argument for argument in site.arguments if argument.name and argument.name not in taken]
+    if not refused:
+        return
+    message = (
+        f"trainer.push_to_hub({', '.join(f'{argument.name}=' for argument in refused)}): the trainer's method knows no "
+        f"such keyword. The GPU run saves the model to {folder} and ends here with a TypeError; the port uploads."
+    )
+    fix = "hub_model_id and hub_private_repo of the arguments name a repository and keep it private."
+    porting.find(ID, "warning", message, fix, refused[0].line, refused[0].column)
