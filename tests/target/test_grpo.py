@@ -282,3 +282,33 @@ def test_sampling_settings_of_before_trl_0_16(release: str, settings: str, writt
     after = port(script(settings), source_trl=release).after
     found = [word for word in ("temperature=0.9", "top_k=50", "loss_temperature=1.0") if word in after]
     assert set(found) == set(written)
+
+
+@pytest.mark.parametrize(
+    ("held", "completion", "said", "severity"),
+    [
+        ("512", "500", "are 700", "warning"),
+        ("1024", "500", "no more tokens together", ""),
+        ("LENGTH", "LENGTH - 200", "no more tokens together", ""),
+        ("LENGTH", "LENGTH // 4 * 3", "so many tokens together", "info"),
+    ],
+)
+def test_a_length_of_unsloths_model_holds_prompt_and_completion(
+    tmp_path: Path, held: str, completion: str, said: str, severity: str
+) -> None:
+    (tmp_path / "requirements.txt").write_text("trl==0.24.0\ntransformers==4.57.0\nunsloth==2025.11.1\n")
+    (tmp_path / "train.py").write_text(
+        "import os\nfrom unsloth import FastLanguageModel\nfrom datasets import load_dataset\n"
+        "from trl import GRPOConfig, GRPOTrainer\nLENGTH = int(os.environ['X'])\n"
+        f"model, tokenizer = FastLanguageModel.from_pretrained('unsloth/Qwen3-0.6B', max_seq_length={held})\n"
+        "model = FastLanguageModel.get_peft_model(model, r=8, target_modules=['q_proj'], lora_alpha=8)\n"
+        "trainer = GRPOTrainer(model=model, processing_class=tokenizer, reward_funcs=lambda prompts, **_: [0.0],\n"
+        f"    args=GRPOConfig('out', max_prompt_length=200, max_completion_length={completion}),\n"
+        "    train_dataset=load_dataset('a/b')['train'])\n"
+        "trainer.train()\n"
+    )
+    found = port_file(tmp_path / "train.py")
+    (row,) = [field for field in found.fields if field.source == "FastLanguageModel.max_seq_length"]
+    told = [(f.severity, f.message) for f in found.findings if "max_seq_length=" in f.message]
+    assert [each for each, _ in told] == ([severity] if severity else [])
+    assert said in (told[0][1] if told else row.reason)
