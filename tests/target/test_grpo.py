@@ -312,3 +312,31 @@ def test_a_length_of_unsloths_model_holds_prompt_and_completion(
     told = [(f.severity, f.message) for f in found.findings if "max_seq_length=" in f.message]
     assert [each for each, _ in told] == ([severity] if severity else [])
     assert said in (told[0][1] if told else row.reason)
+
+
+@pytest.mark.parametrize(
+    ("release", "named", "engine"),
+    [
+        ("2025.6.1", "'google/gemma-3-1b-it'", False),
+        ("2025.6.1", "cfg['model']", False),
+        ("2025.6.1", "'unsloth/Qwen3-0.6B'", True),
+        ("2025.11.1", "'google/gemma-3-1b-it'", True),
+    ],
+)
+def test_unsloths_vllm_is_there_for_its_own_models(tmp_path: Path, release: str, named: str, engine: bool) -> None:
+    trl, transformers = ("0.18.1", "4.52.4") if release == "2025.6.1" else ("0.24.0", "4.57.0")
+    (tmp_path / "requirements.txt").write_text(f"trl=={trl}\ntransformers=={transformers}\nunsloth=={release}\n")
+    (tmp_path / "run.yaml").write_text("model: google/gemma-3-1b-it\n")
+    (tmp_path / "train.py").write_text(
+        "import yaml\nfrom unsloth import FastLanguageModel\nfrom datasets import load_dataset\n"
+        "cfg = yaml.safe_load(open('run.yaml'))\n"
+        "from trl import GRPOConfig, GRPOTrainer\n"
+        f"model, tokenizer = FastLanguageModel.from_pretrained({named}, fast_inference=True)\n"
+        "model = FastLanguageModel.get_peft_model(model, r=8, target_modules=['q_proj'], lora_alpha=8)\n"
+        "trainer = GRPOTrainer(model=model, processing_class=tokenizer, reward_funcs=lambda prompts, **_: [0.0],\n"
+        "    args=GRPOConfig('out', temperature=1.0, top_p=1.0), train_dataset=load_dataset('a/b')['train'])\n"
+        "trainer.train()\n"
+    )
+    found = port_file(tmp_path / "train.py")
+    assert ("only_eos_token=True" in found.after) is not engine
+    assert any("makes no vLLM" in each.message for each in found.findings) is not engine

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import libcst as cst
-
-from ...engine.dating.argument_releases import rewritten_by
 from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
-from ...engine.script.training import in_reach
 from ...recipe import Value
 from ...runtime.facts import releases
 from ...runtime.facts.generation_settings import DEFAULTS
@@ -48,16 +44,8 @@ def checkpoint_fills(porting: Porting, told: Collection[str] = ()) -> Arg | None
 
 
 def sampled_by_vllm(porting: Porting) -> Value | None:
-    """Whether vLLM sampled: TRL's `use_vllm`, or the engine that Unsloth makes beside a model, `fast_inference`, which
-    its own classes sample with, whatever they are told."""
-    asked, site, trainer = porting.value("rollout.vllm"), porting.model, porting.trainer
-    engine = site.argument("fast_inference") if site is not None else None
-    if engine is None or trainer is None or engine.value.is_literal(None, False):
-        return asked
-    if isinstance(trainer.node, cst.Call) and not rewritten_by(porting, trainer.node.func):
-        return asked
-    assert site is not None
-    return engine.value if engine.value.known or in_reach(site.scope, trainer.scope) else asked
+    """Whether vLLM sampled: TRL's `use_vllm`, or an engine beside the model, which samples whatever that says."""
+    return porting.value("rollout.engine") or porting.value("rollout.vllm")
 
 
 def _is_replaced(porting: Porting, place: str, name: str, fills: str) -> bool:
