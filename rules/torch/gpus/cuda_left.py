@@ -100,11 +100,11 @@ def _move_to_host(porting: Porting) -> set[cst.Call]:
         if method is not None and method.attr.value == "cuda":
             porting.edit(module.span(method.attr)[0], module.span(call)[1], "cpu()", ID, REASON)
         else:
-            places = [a.value for a in call.args if _is_device(module, call, a) and _is_cuda(module, a.value)]
+            places = [a.value for a in call.args if _is_device(module, call, a) and is_cuda(module, a.value)]
             if not places:
                 continue
             for place in places:
-                _say_host(porting, place)
+                say_host(porting, place)
         moved.add(call)
         moves = method is not None and method.attr.value in ("to", "cuda")
         model = method is not None and moves and stays_torchs(porting, method.value)
@@ -139,11 +139,11 @@ def _devices_given(module: Module, call: cst.Call) -> list[cst.Arg]:
     return [
         a
         for a in call.args
-        if not a.star and (a.keyword is None or "device" in a.keyword.value) and _is_cuda(module, a.value)
+        if not a.star and (a.keyword is None or "device" in a.keyword.value) and is_cuda(module, a.value)
     ]
 
 
-def _say_host(porting: Porting, place: cst.BaseExpression) -> None:
+def say_host(porting: Porting, place: cst.BaseExpression) -> None:
     """A device becomes the CPU: at its place, or where its variable is given it."""
     module = porting.module
     for value in _assigned(module, place) or [place]:
@@ -167,8 +167,8 @@ def _needs_gpu(module: Module, call: cst.Call) -> bool:
         given = [argument.value for argument in call.args if argument.keyword and argument.keyword.value == "device"]
         if name == "torch.Generator":
             given += [argument.value for argument in call.args[:1] if argument.keyword is None]
-        return any(_is_cuda(module, value) for value in given)
-    if any(_is_cuda(module, argument.value) for argument in call.args) and _file(module, call):
+        return any(is_cuda(module, value) for value in given)
+    if any(is_cuda(module, argument.value) for argument in call.args) and _file(module, call):
         return bool(_devices_given(module, call))
     if name.endswith(".from_pretrained") and _is_quantised(module, call):
         return True
@@ -178,7 +178,7 @@ def _needs_gpu(module: Module, call: cst.Call) -> bool:
         return False
     if call.func.attr.value == "cuda":
         return all(argument.keyword is not None or _is_number(argument.value) for argument in call.args)
-    return call.func.attr.value == "to" and any(_is_cuda(module, argument.value) for argument in call.args)
+    return call.func.attr.value == "to" and any(is_cuda(module, argument.value) for argument in call.args)
 
 
 def _place(module: Module, call: cst.Call) -> cst.BaseExpression | None:
@@ -224,10 +224,10 @@ def _is_number(value: cst.BaseExpression) -> bool:
     return isinstance(value, cst.Integer | cst.Name | cst.Attribute)
 
 
-def _is_cuda(module: Module, value: cst.BaseExpression) -> bool:
+def is_cuda(module: Module, value: cst.BaseExpression) -> bool:
     """Whether a device is a GPU for certain: `"cuda:0"`, `torch.device("cuda")`, or a variable that is only that."""
     if values := _assigned(module, value):
-        return all(not isinstance(held, cst.Name) and _is_cuda(module, held) for held in values)
+        return all(not isinstance(held, cst.Name) and is_cuda(module, held) for held in values)
     if isinstance(value, cst.Call) and module.qualified(value.func) == "torch.device" and value.args:
         value = value.args[0].value
     if isinstance(value, cst.FormattedString):
@@ -245,7 +245,7 @@ def _is_gpu_place(module: Module, value: cst.BaseExpression) -> bool:
         return value.attr.value in ("process_index", "local_process_index", "local_rank")
     if isinstance(value, cst.Call) and module.qualified(value.func) == "torch.cuda.current_device":
         return True
-    return isinstance(value, cst.Integer) or _is_cuda(module, value)
+    return isinstance(value, cst.Integer) or is_cuda(module, value)
 
 
 def _assigned(module: Module, value: cst.BaseExpression) -> list[cst.BaseExpression]:
