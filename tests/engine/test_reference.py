@@ -125,3 +125,11 @@ def test_a_reference_in_a_branch_is_given_no_name_of_the_other() -> None:
     found = port(lines.replace("{more}", "") + DPO.partition("{lines}\n")[2])
     assert "    ref_model = rt.load_model('Qwen/Qwen3-1.7B', mesh)\n" in found.after
     assert "    rt.resize_vocabulary(ref_model, 8)\n" in found.after
+
+
+def test_code_from_the_hub_has_its_line_at_the_reference_too() -> None:
+    load = 'ref_model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"'
+    found = port(DPO.format(more="", lines="").replace(load, f"{load}, trust_remote_code=True"))
+    (row,) = [row for row in found.fields if row.source.endswith("trust_remote_code")]
+    assert row.fate == "changed"
+    assert found.after.splitlines()[row.places[0].line - 1].startswith("ref_model = rt.load_model")

@@ -192,6 +192,7 @@ def other_load_call(porting: Porting, site: Site) -> Call:
     type, revision and quantisation of that call alone."""
     identifier = site.argument("pretrained_model_name_or_path", "model_name")
     name = mark_of(porting, [identifier]) + identifier.text if identifier is not None else porting.text("model.id")
+    name = mark_keywords(porting, site, "trust_remote_code") + name  # Tunix's own implementation of the family
     if identifier is not None:
         check_stored_weights(porting, identifier.value)
     call = load_by_name(porting, name)
