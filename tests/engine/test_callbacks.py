@@ -138,3 +138,21 @@ def test_logs_of_trl_that_the_port_lacks_are_said(body: str, said: str) -> None:
     told = [finding for finding in ported.findings if "TRL logs it, the port doesn't" in finding.message]
     assert ported.status == "ported" and [finding.severity for finding in told] == ["warning"] * bool(said)
     assert not said or told[0].message.startswith(f"Mine reads {said} of the logs")
+
+
+@pytest.mark.parametrize(
+    ("release", "keywords", "said"),
+    [
+        ("0.14.0", "logging_steps=5", ""),
+        ("0.15.2", "logging_steps=5", "not its mean_token_accuracy"),
+        ("1.16.0", "logging_steps=5", "not its mean_token_accuracy, num_tokens and entropy"),
+        ("1.16.0", "logging_steps=5, use_liger_kernel=True", "not its num_tokens"),
+        ("1.16.0", "", "not its mean_token_accuracy, num_tokens and entropy"),
+        ("1.16.0", "logging_strategy='no', logging_steps=5", ""),
+    ],
+)
+def test_what_sft_trainer_logs_of_its_own_is_said_once(release: str, keywords: str, said: str) -> None:
+    found = port(sft_script(config=f", {keywords}"), source_trl=release)
+    reasons = [row.reason for row in found.fields] + [finding.message for finding in found.findings]
+    told = [reason for reason in reasons if "log lines have TRL's loss" in reason]
+    assert len(told) == bool(said) and (not said or told[0].rstrip(".").endswith(said))

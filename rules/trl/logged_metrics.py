@@ -1,0 +1,48 @@
+"""What TRL's SFTTrainer logs beside the loss and the port's log lines don't have: entropy, num_tokens, accuracy."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from porter.packs.api import Phase, Site, step
+from porter.packs.script import plain_version, version_key
+from porter.packs.training import Training, rewritten_by, table_of
+
+PART_OF = "trl"
+
+# Which release of TRL's SFTTrainer logs it first.
+LOGGED = {"mean_token_accuracy": (0, 15), "num_tokens": (0, 16), "entropy": (0, 22)}
+WITHOUT_LOGITS = ("mean_token_accuracy", "entropy")  # not with Liger's kernels
+ROWS = (".logging_steps", ".report_to")  # where it is said, the first that the script sets
+
+
+@step(Phase.WRITE, of="trainer", reads=("written",), fills=("said",))
+def say_logged(porting: Training) -> None:
+    """A reason at the first of `ROWS`, or an info where the script sets neither."""
+    site = porting.trainer
+    if site is None or porting.loop is not None or table_of(porting, site).kind != "sft":
+        return
+    if porting.known("log.strategy") == "no" or _is_rewritten(porting, site):  # Unsloth's logs none
+        return
+    release = plain_version(porting.versions.get("trl", ""))
+    names = [name for name, since in LOGGED.items() if not release or version_key(release) >= since]
+    liger = porting.config.argument("use_liger_kernel", "use_liger") if porting.config is not None else None
+    if liger is not None and not liger.value.is_literal(None, False):
+        names = [name for name in names if name not in WITHOUT_LOGITS]
+    if not names:
+        return
+    lacking = f"the log lines have TRL's loss, not its {_listed(names)}"
+    for suffix in ROWS:
+        if rows := [row for row in porting.fields if row.source.endswith(suffix)]:
+            for row in rows:
+                porting.change_fate(row.source, reason=f"{row.reason}; {lacking}" if row.reason else lacking)
+            return
+    porting.find(site.rule, "info", f"{lacking[0].upper()}{lacking[1:]}.", "", site.line, site.column)
+
+
+def _is_rewritten(porting: Training, site: Site) -> bool:
+    return isinstance(site.node, cst.Call) and bool(rewritten_by(porting, site.node.func))
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
