@@ -437,3 +437,9 @@ def test_receipts_do_not_depend_on_the_name_of_the_script(path: str) -> None:
     text = sft_script().encode()
     plain, named = (port_module(parse_module(text, name), Options()) for name in ("train.py", path))
     assert named.fields == plain.fields and named.findings == plain.findings and named.status == "ported"
+
+
+@pytest.mark.parametrize(("keywords", "said"), [("save_steps=5", True), ("save_strategy='no'", False)])
+def test_a_folder_with_checkpoints_that_ends_a_run_anew_is_said(keywords: str, said: bool) -> None:
+    (row,) = [row for row in port(sft_script(config=f", {keywords}")).fields if row.source == "SFTConfig.output_dir"]
+    assert row.fate == "exact" and ("finds checkpoints there ends" in row.reason) is said

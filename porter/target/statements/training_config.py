@@ -189,6 +189,9 @@ def _every(porting: Porting, part: str, steps: str, *, last: bool = False) -> st
     return porting.text(place)
 
 
+ENDS_AGAIN = "a run anew that finds checkpoints there ends: Tunix would go on from them, the Trainer writes over them"
+
+
 def _epochs(porting: Porting, *, last: bool) -> str:
     """The optimizer steps of an epoch; `last`: and what the run's end leaves of one."""
     batches = porting.names.batches
@@ -209,6 +212,8 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
     if porting.resumes not in ("", "True"):
         start_of = f"{folder}, {bare(porting.resumes)}" if porting.resumes_from else folder
         start = choice(porting.resumes, f"{porting.rt('resume_dir')}({start_of})", start)
+    if porting.resumes != "True":
+        porting.change_fate(".output_dir", reason=ENDS_AGAIN)
     porting.imports.add("import orbax.checkpoint as ocp")
     # save_interval_steps would save the first step as well, which transformers doesn't.
     policy = Call(_policy(porting), [Arg(_every(porting, "save", steps))])
