@@ -156,3 +156,19 @@ def test_what_sft_trainer_logs_of_its_own_is_said_once(release: str, keywords: s
     reasons = [row.reason for row in found.fields] + [finding.message for finding in found.findings]
     told = [reason for reason in reasons if "log lines have TRL's loss" in reason]
     assert len(told) == bool(said) and (not said or told[0].rstrip(".").endswith(said))
+
+
+@pytest.mark.parametrize(
+    ("steps", "when"), [("1", None), ("4", ""), ("int(open('n').read())", " where it is more than 1")]
+)
+def test_a_norm_of_micro_batches_alone_is_said(steps: str, when: str | None) -> None:
+    text = script("print(logs.get('grad_norm'))", "on_log", "logs=None, ")
+    found = port(text.replace("max_steps=5", f"max_steps=5, gradient_accumulation_steps={steps}"))
+    (row,) = [row for row in found.fields if row.source.endswith("gradient_accumulation_steps")]
+    told = [finding.message for finding in found.findings if "reads grad_norm" in finding.message]
+    assert row.reason.endswith(f"have no grad_norm{when}") if when is not None else "grad_norm" not in row.reason
+    assert told == (
+        [f"Mine reads grad_norm of the logs: the port doesn't log it with accumulated gradients{when}."]
+        if when is not None
+        else []
+    )
