@@ -78,3 +78,44 @@ def test_the_model_whose_loss_is_minimised_is_trained() -> None:
     for text in (STANDARD, STANDARD.replace("loss.backward()", behind)):
         _, loop = read(text.replace(IN_STEP, lines))
         assert (loop.obstacles, loop.model) == ([], "model")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("        optimizer.step()", "        optimizer.step()\n        optimizer.step()", "steps twice"),
+        ("        optimizer.step()", "        scaler.step(optimizer)\n        scaler.step(optimizer)", "steps twice"),
+        (IN_STEP, f"{IN_STEP}\n        clip_grad_norm_(model.parameters(), 1.0)", "clipped where it changes no step"),
+        (
+            "        optimizer.zero",
+            "        clip_grad_norm_(p, 1.0)\n        optimizer.zero",
+            "where it changes no step",
+        ),
+        (
+            "        optimizer.step()",
+            "        clip_grad_norm_(model.lm_head.parameters(), 1.0)\n        optimizer.step()",
+            "the gradients of `model.lm_head` are clipped, and no others",
+        ),
+        ("enumerate(loader)", "enumerate(islice(loader, 10))", "aren't all that a DataLoader gives"),
+        ("enumerate(loader)", "enumerate(reversed(list(loader)))", "aren't all that a DataLoader gives"),
+        ("enumerate(loader)", "enumerate(batches[:10])", "aren't all that a DataLoader gives"),
+    ],
+)
+def test_steps_and_batches_of_another_kind_are_named(old: str, new: str, said: str) -> None:
+    _, loop = read(STANDARD.replace(old, new, 1))
+    assert any(said in obstacle.reason for obstacle in loop.obstacles), [each.reason for each in loop.obstacles]
+
+
+@pytest.mark.parametrize(
+    "loader",
+    ["list(loader)", "self.train_dataloader()", 'loaders["train"]', "accelerator.prepare(loader)", "track(loader)"],
+)
+def test_what_gives_all_batches_is_a_loader(loader: str) -> None:
+    _, loop = read(STANDARD.replace("enumerate(loader)", f"enumerate({loader})"))
+    assert loop.obstacles == []
+
+
+def test_batches_that_are_skipped_are_of_a_run_that_is_resumed() -> None:
+    module, loop = read(STANDARD.replace("(loader)", "(accelerator.skip_first_batches(loader, 5))"))
+    assert [left.what for left in loop.left] == ["resuming"] and loop.loader is not None
+    assert module.code(loop.loader) == "loader"

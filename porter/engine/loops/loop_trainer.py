@@ -33,6 +33,7 @@ from .besides.watching import is_saved_elsewhere
 from .called_epochs import known_by_caller
 from .models_trained import model_of, say_others, unloaded
 from .parts import fill_groups, loader_name, loop_parts, missing_parts, part
+from .row_order import sampling
 from .statements.advice import DIVIDE, advice
 from .statements.facts import Loop
 from .statements.not_standard import NotStandard
@@ -226,7 +227,7 @@ def read_loop_parts(porting: Training, versions: Mapping[str, str]) -> None:
     values |= {} if "schedule.kwargs" in porting.recipe.values else {"schedule.kwargs": Value("literal", "None")}
     values["data.remove_unused_columns"] = Value("literal", "False")
     values["loss.mean_over"] = Value("literal", "'micro_batch'")
-    values["data.sampling"] = _sampling(porting, loader)
+    values["data.sampling"] = sampling(porting.module, loader)
     if loop.unlabelled is not None:
         key, node = loop.unlabelled.key, loop.unlabelled.value
         value = porting.module.code(node) if node is not None else "0"
@@ -240,18 +241,6 @@ def read_loop_parts(porting: Training, versions: Mapping[str, str]) -> None:
     fill_groups(porting, optimizer)
     _seed(porting)
     _say_left(porting, loop)
-
-
-def _sampling(porting: Training, loader: Site) -> Value:
-    """Whether the rows of an epoch come shuffled: by `shuffle=`, or by a sampler."""
-    shuffle, sampler = loader.argument("shuffle"), loader.argument("sampler")
-    if sampler is not None and not sampler.value.is_literal(None):
-        plain = re.search("Sequential|shuffle=False", sampler.text) is None
-        return Value("literal", repr("random" if plain else "sequential"))
-    if shuffle is None or shuffle.value.known:
-        shuffled = shuffle is not None and bool(shuffle.value.literal)
-        return Value("literal", repr("random" if shuffled else "sequential"))
-    return Value("expression", choice(shuffle.text, '"random"', '"sequential"'))
 
 
 def _autocast(porting: Training, loop: Loop, rule: str) -> Argument:

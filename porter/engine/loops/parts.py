@@ -21,18 +21,19 @@ from ...source.module import Module
 from ...source.read_value import read_value
 from ...source.scopes import Binding, walk
 from ..script.fill_from_tables import bindings_of
+from ..script.flow import origins
 from ..script.sites import Site
 from ..script.training import Training
+from .models_trained import model_of
+from .row_order import has_own_order
+from .run_again import run_again
+from .statements.advice import SAMPLER
 from .statements.facts import Loop
 from .statements.not_standard import NotStandard
+from .statements.own_parameters import part_trained, whose
 from .training_loops import training_loops
 
 ONCE = "Make it in one place, and what differs in variables."
-WHOLE = re.compile(  # what an optimizer may be given to mean all that the model trains
-    r"(?P<model>[\w.]+)\.parameters\(\)"
-    r"|filter\(lambda (?P<f>\w+): (?P=f)\.requires_grad, [\w.]+\.parameters\(\)\)"
-    r"|[\[(]?(?P<p>\w+) for (?P=p) in [\w.]+\.parameters\(\) if (?P=p)\.requires_grad[\])]?"
-)
 # `n, p in model.named_parameters() if not any(nd in n for nd in no_decay)`, also with requires_grad
 BY_NAME = re.compile(
     r"\[?(?P<p>\w+) for \(?(?P<n>\w+), (?P=p)\)? in [\w.]+\.named_parameters\(\)"
@@ -194,6 +195,10 @@ def missing_parts(porting: Training, loop: Loop) -> Iterator[NotStandard]:
     loader = part(porting, "loader", name)
     if again := _made_again(porting, "loader", name):
         yield again
+    elif loader is not None and has_own_order(porting.module, loader.argument("sampler")):
+        sampler = loader.argument("sampler")
+        reason = "its sampler gives the rows in an order of its own, or one that isn't known here"
+        yield NotStandard(sampler.node if sampler and sampler.node else loader.node, reason, SAMPLER)
     elif loader is None:
         node, made = _where_made(porting, loop, name) if name else (loop.loader, "")
         reason = f"its batches don't come from a DataLoader of this file{made}"
@@ -211,11 +216,29 @@ def _wrong_optimizer(porting: Training, loop: Loop) -> Iterator[NotStandard]:
         fix = f"Make it in this file: torch.optim.AdamW({loop.model or 'model'}.parameters(), lr=...)."
         yield NotStandard(node, reason, fix)
         return
+    yield from run_again(porting.module, loop.statement, optimizer.node)
     params = optimizer.argument("params")
-    if params is None or WHOLE.fullmatch(" ".join(params.text.split())) is not None:
+    if params is None:
+        return
+    if owner := whose(params.text):
+        if part_trained(params.text, loop.model) or _is_of_another(porting, params.node, loop):
+            yield NotStandard(params.node or optimizer.node, f"the optimizer gets the parameters of `{owner}` alone")
         return
     if read_groups(porting.module, params.node) is None:
         yield NotStandard(params.node or optimizer.node, "the optimizer gets groups of parameters of its own")
+
+
+def _is_of_another(porting: Training, params: cst.BaseExpression | None, loop: Loop) -> bool:
+    """Whether parameters are those of another model of the file than the loop computes its loss with."""
+    calls = [node for node in walk(params) if isinstance(node, cst.Call)] if params is not None else []
+    owners = [
+        each.func.value
+        for each in calls
+        if isinstance(each.func, cst.Attribute) and each.func.attr.value == "parameters"
+    ]
+    loaded = {site.node for site in porting.sites if site.role == "model"}
+    made = [[*origins(porting.module, node)][-1:] for node in (*owners[:1], model_of(loop)) if node is not None]
+    return len(made) == 2 and made[0] != made[1] and all(loaded & set(each) for each in made)
 
 
 def _made_again(porting: Training, role: str, name: str) -> NotStandard | None:

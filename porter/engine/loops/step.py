@@ -16,6 +16,7 @@ from .called_epochs import epoch_called_by
 from .statements.advice import APART, DICT, FILTER, ONE_WAY
 from .statements.batch_parts import UNKNOWN
 from .statements.blocks import is_backward, is_modulo, is_of_scaler, is_share, is_step, is_there, last_name, lines_of
+from .statements.clipping import clipped_to
 from .statements.contexts import Contexts
 from .statements.counts import DEPENDS, Counts, is_increment
 from .statements.draws import Draws
@@ -311,16 +312,9 @@ class StepReader:
             self._backward(call, call.args[0].value if call.args else getattr(call.func, "value", None))
             return True
         if last == "clip_grad_norm_":
-            values = {argument.keyword.value if argument.keyword is not None else index: argument.value
-                      for index, argument in enumerate(call.args)}  # fmt: skip
-            of_model = owner == self.forward.model and 0 in values  # FSDP's own method: model.clip_grad_norm_(1.0)
-            norm = values.get("max_norm", values.get(0 if of_model else 1))
-            if norm is None:
-                raise NotStandard(call, "what the gradients are clipped to is not given")
-            kind = values.get("norm_type", values.get(1 if of_model else 2))
-            if kind is not None and code(kind) not in ("2", "2.0"):
-                raise NotStandard(call, "gradients are clipped by another norm than the second")
-            self.loop.clip = norm
+            if not self.backward or self.stepped:
+                raise NotStandard(call, "gradients are clipped where it changes no step: not between backward and it")
+            self.loop.clip = clipped_to(self.module, call, self.forward.model)
             if not self.in_step:
                 self.clips_apart = call
             return True
@@ -343,8 +337,8 @@ class StepReader:
         code, loop = self.module.code, self.loop
         if not is_step(call):
             return False
-        if call.args and code(call.args[0].value) == loop.optimizer:
-            return True  # scaler.step(optimizer), behind which the optimizer is known
+        if self.stepped and loop.optimizer in (owner, *(code(argument.value) for argument in call.args)):
+            raise NotStandard(call, "the optimizer steps twice for a batch")
         if not self.backward:
             return False
         if not self.stepped:

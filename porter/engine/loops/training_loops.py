@@ -7,6 +7,8 @@ bars, prints, logging). Every one that is neither makes the loop the user's own,
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 
 import libcst as cst
@@ -24,6 +26,9 @@ from .statements.not_standard import NotStandard
 from .step import StepReader
 
 PROGRESS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
+WHOLE_LOADERS = ("iter", "list", "tuple", "prepare")
+GIVES_ALL = re.compile(r"loader|tqdm|progress|track|bar$", re.IGNORECASE)  # in the name of a function
+MAYBE = (cst.IfExp, cst.BooleanOperation, cst.CompFor, cst.GeneratorExp, cst.ListComp, cst.Lambda)
 RANGES = ("range", "tqdm.trange", "tqdm.auto.trange")
 
 
@@ -124,7 +129,8 @@ class _Reader(StepReader):
         names = (self.forward.model, loop.optimizer, loop.scheduler)
         self.also_trained |= {called.named_outside(self.module, name) for name in names} - {""}
         loop.left.append(Left(line, "logging"))
-        if isinstance(line, cst.BaseCompoundStatement):
+        between = itertools.takewhile(lambda node: node is not line, self.module.ancestors(called.call))
+        if isinstance(line, cst.BaseCompoundStatement) or any(isinstance(node, MAYBE) for node in between):
             name = called.function.name.value
             raise NotStandard(line, f"`{name}` isn't called by every epoch, or in a way of its own")
 
@@ -227,7 +233,7 @@ class _Reader(StepReader):
         if isinstance(source, cst.Call) and self._name(source.func) in RANGES:
             self.made_here = True
             raise NotStandard(statement, "its batches are made in the loop, not drawn from a DataLoader", LOADER)
-        self.loop.loader = source
+        self.loop.loader = self._loader(source)
         if isinstance(target, cst.Tuple | cst.List):
             if not self.forward.batch.take_apart(target):
                 raise NotStandard(statement, APART, DICT)
@@ -291,6 +297,22 @@ class _Reader(StepReader):
                 call, f"`{code}` stands at the epoch, and a schedule steps with the batches too", ONE_SCHEDULE
             )
         loop.scheduler, loop.scheduled_by_epoch = owner, True
+
+    def _loader(self, source: cst.BaseExpression) -> cst.BaseExpression:
+        """What gives the batches: a name, an item by its key, or a call that gives back a DataLoader whole."""
+        if isinstance(source, cst.Call):
+            last = last_name(source.func)
+            if last == "skip_first_batches" and source.args:
+                self.loop.left.append(Left(source, "resuming"))
+                return source.args[0].value
+            if source in self.module.callees or last in WHOLE_LOADERS or GIVES_ALL.search(last):
+                return source
+        elif isinstance(source, cst.Name | cst.Attribute) or (
+            isinstance(source, cst.Subscript) and isinstance(source.slice[0].slice, cst.Index)
+        ):
+            return source
+        code = " ".join(self.module.code(source).split())
+        raise NotStandard(source, f"its batches aren't all that a DataLoader gives, in its order: `{code}`", LOADER)
 
     def _without_progress(self, node: cst.BaseExpression) -> cst.BaseExpression:
         while isinstance(node, cst.Call) and self._name(node.func) in PROGRESS and node.args:

@@ -1,0 +1,90 @@
+"""Training loops that run again on the same optimizer, samplers, and parameters of an optimizer."""
+
+from __future__ import annotations
+
+import pytest
+
+from .loop_scripts import SCRIPT
+from .porting import port
+
+STEP = "loss = model(**batch).loss"
+AT = SCRIPT.index("{before}")
+SETUP, LOOP = SCRIPT[:AT], SCRIPT[AT:].format(before="", lines=STEP)
+TRAIN = "def train():\n" + "".join(f"    {line}\n" for line in LOOP.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        ("train()", None),
+        ("if slow:\n    train()\nelse:\n    train()\n", None),
+        ("notebook_launcher(train)", None),
+        ("def main():\n    train()\n\n\nif __name__ == '__main__':\n    main()\n", None),
+        ("train()\ntrain()", 21),
+        ("for _ in range(3):\n    print()\n    train()\nrow = 1\ntrain()", 24),
+        ("losses = [train() for epoch in range(3)]", 20),
+        ("def epoch():\n    train()\n\n\nfor _ in range(3):\n    epoch()", 24),
+        ("step = train\nstep()", 20),
+        ("def run(f):\n    f()\n\n\nrun(train)", 24),
+        ("if slow:\n    train()\ntrain()", 22),
+    ],
+)
+def test_a_loop_that_runs_again_is_refused(call: str, line: int | None) -> None:
+    found = port(f"{SETUP}{TRAIN}{call}\n")
+    again = [finding.message for finding in found.findings if "it runs several times" in finding.message]
+    assert (found.status, len(again)) == (("unsupported", 1) if line else ("ported", 0)), found.findings
+    assert line is None or f"(line {line})" in again[0], again
+
+
+def test_an_optimizer_of_each_run_goes_with_it() -> None:
+    loader, optimizer = SETUP.splitlines()[-2:]
+    made = SETUP.replace(f"{loader}\n{optimizer}\n", "")
+    body = TRAIN.replace("train():", f"train():\n    {loader}\n    {optimizer}")
+    found = port(f"{made}{body}for fold in range(2):\n    train()\n")
+    assert not any("it runs several times" in finding.message for finding in found.findings), found.findings
+
+
+@pytest.mark.parametrize(
+    ("sampler", "sampling"),
+    [
+        ("RandomSampler(rows)", "random"),
+        ("SequentialSampler(rows)", "sequential"),
+        ("DistributedSampler(rows, shuffle=False)", "sequential"),
+        ("DistributedSampler(rows) if world > 1 else RandomSampler(rows)", "random"),
+        ("DistributedSampler(rows, shuffle=args.mix)", "args.mix"),
+        ("None", "sequential"),
+        ("WeightedRandomSampler(weights, 10)", ""),
+        ("RandomSampler(rows, replacement=True)", ""),
+        ("SequentialSampler(rows) if args.plain else RandomSampler(rows)", ""),
+        ("own_sampler(rows)", ""),
+    ],
+)
+def test_a_sampler_says_the_order_of_the_rows(sampler: str, sampling: str) -> None:
+    imports = "from torch.utils.data import *\nfrom torch.utils.data.distributed import DistributedSampler\n"
+    loader = "loader = DataLoader(rows, batch_size=2"
+    text = imports + SETUP.replace(loader, f"sampler = {sampler}\n{loader}, sampler=sampler") + LOOP
+    found = port(text)
+    assert found.status == {"": "unsupported", "args.mix": "partial"}.get(sampling, "ported"), found.findings
+    if sampling:
+        assert ('sampling="sequential",' in found.after) is (sampling == "sequential"), found.after
+        assert any("if args.mix else" in each.message for each in found.findings) is (sampling == "args.mix")
+    else:
+        assert any("its sampler gives the rows in an order of its own" in each.message for each in found.findings)
+
+
+@pytest.mark.parametrize(
+    ("params", "whose"),
+    [
+        ("model.parameters()", ""),
+        ("model.module.parameters()", ""),
+        ("[p for p in model.parameters() if p.requires_grad]", ""),
+        ("model.lm_head.parameters()", "model.lm_head"),
+        ("filter(lambda p: p.requires_grad, model.model.parameters())", "model.model"),
+        ("base.parameters()", "base"),
+    ],
+)
+def test_an_optimizer_of_other_parameters_is_refused(params: str, whose: str) -> None:
+    base = 'base = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-1.7B")\nrows ='
+    found = port(SETUP.replace("model.parameters()", params).replace("rows =", base, 1) + LOOP)
+    said = [each.message for each in found.findings if "the optimizer gets the parameters of" in each.message]
+    assert len(said) == bool(whose) and all(f"`{whose}` alone" in each for each in said), found.findings
