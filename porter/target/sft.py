@@ -42,6 +42,7 @@ DATA = {
     "data.packing": ("packing", False),
     "data.packing_strategy": ("packing_strategy", "bfd"),
     "data.padding_free": ("padding_free", False),
+    "data.attention": ("attention", None),
     "data.shuffle": ("shuffle_dataset", False),
     "data.chat_template_path": ("chat_template_path", None),
     "data.eos_token": ("eos_token", None),

@@ -116,14 +116,21 @@ def test_options_of_pip_itself_stand_in_front_of_what_it_does(command: str) -> N
     assert after.splitlines()[0] == f"get_ipython().system('{command} \"tpu-port[tpu]\"')"
 
 
+LOADS = "AutoModelForCausalLM.from_pretrained(path)"
+PIPELINE = "pipeline('text-generation', model=path)"
+
+
+@pytest.mark.parametrize("loads", [LOADS, PIPELINE])
 @pytest.mark.parametrize(("adapts", "kept"), [("", False), (", peft_config=LoraConfig(r=4)", True)])
-def test_peft_stays_where_transformers_may_load_adapters_that_the_port_saved(adapts: str, kept: bool) -> None:
-    imports = "from transformers import AutoModelForCausalLM\nfrom peft import LoraConfig\n"
+def test_peft_stays_where_transformers_may_load_adapters_that_the_port_saved(
+    adapts: str, kept: bool, loads: str
+) -> None:
+    imports = "from transformers import AutoModelForCausalLM, pipeline\nfrom peft import LoraConfig\n"
     trains = PLAIN.replace("train_dataset=", f"{adapts[2:]}, train_dataset=" if adapts else "train_dataset=")
-    judge = "class Judge:\n    def load(self, path):\n        self.model = AutoModelForCausalLM.from_pretrained(path)\n"
+    judge = f"class Judge:\n    def load(self, path):\n        self.model = {loads}\n"
     after = port(f"get_ipython().system('pip install torch trl peft')\n{imports}{trains}{judge}").after
     line = next(line for line in after.splitlines() if "pip install" in line)
-    assert "AutoModelForCausalLM.from_pretrained(path" in after and ("peft" in line) == kept
+    assert loads[:-1] in after and ("peft" in line) == kept
 
 
 def test_a_notebook_pasted_as_a_script() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from datasets import IterableDataset
 
 from porter.runtime.batches.sft_batches import SFTBatches
 from porter.runtime.facts.field_tables import version_key
@@ -105,6 +106,33 @@ def test_packing_leaves_rows_of_tokens_with_their_labels_before_0_13(trl: str, o
     if own:
         with pytest.raises(ValueError, match="no 'labels' to train"):
             batches(trl, [_tokenised("one")], settings, "pad")
+
+
+@pytest.mark.parametrize(
+    ("trl", "attention", "joined"),
+    [
+        ("0.19.0", None, True),
+        ("0.23.0", "sdpa", True),
+        ("0.21.0", "flash_attention_2", False),
+        ("0.23.0", "kernels-community/vllm-flash-attn3", False),
+        ("0.23.1", None, False),
+    ],
+)
+def test_packed_documents_saw_each_other_without_flash_attention(trl: str, attention: str | None, joined: bool) -> None:
+    """Its collator gave position ids to flash attention alone."""
+    rows = [{"text": "one two"}, {"text": "three"}]
+    settings = {"packing": True, "max_length": 16, "attention": attention}
+    made = batches(trl, rows, settings, "pad", sampling="sequential")
+    stream = IterableDataset.from_generator(lambda: iter(rows))
+    streamed = batches(trl, stream, settings, "pad", sampling="sequential", epochs=None, max_steps=1)
+    for batch in (*made, *streamed, *made.evaluation(rows, batch_size=1)):
+        inside = np.count_nonzero(batch["segment_ids"])
+        assert batch["segment_ids"].max() == (1 if joined else 2)
+        assert (batch["positions"][0][:inside] == np.arange(inside)).all() == joined
+        ids, labels = (batch[name][0][1:inside].tolist() for name in ("input_tokens", "labels"))
+        assert (ids == labels) == (trl != "0.23.1")
+    [apart] = batches(trl, rows, settings, "pad", sampling="sequential", unsloth="2025.9.1")
+    assert apart["segment_ids"].max() == 2
 
 
 @pytest.mark.parametrize("trl", ["0.15.2", "0.16.0", "0.16.1"])

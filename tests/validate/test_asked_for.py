@@ -55,14 +55,15 @@ def test_an_empty_output_dir_is_the_current_folder() -> None:
 @pytest.mark.parametrize(("strategy", "uploads"), [("end", False), ("every_save", True), ("checkpoint", True)])
 def test_checkpoints_are_uploaded_but_for_the_strategy_end(strategy: str, uploads: bool, tmp_path: Path) -> None:
     args = TrainingArguments(str(tmp_path), save_steps=2, push_to_hub=True, hub_model_id="me/it", hub_strategy=strategy)
-    said: list[str] = []
-    events: Any = SimpleNamespace(add=lambda kind, *rest, **more: said.append(kind))
+    said: dict[str, Any] = {}
+    events: Any = SimpleNamespace(add=lambda kind, path=None, *rest, **more: said.update({kind: path}))
     asked = {"save_strategy": "steps", "output_dir": str(tmp_path), "best": None}
     ASKED[str(tmp_path)] = args._porter_asked = asked  # type: ignore[attr-defined]
     state: Any = SimpleNamespace(max_steps=4, save_steps=2, logging_steps=1)
     asked_for(events, args, state, range(4))
     assert "checkpoints" in said
     assert ("upload" in said) is uploads
+    assert said.get("upload", str(tmp_path)) == str(tmp_path)  # of what is copied there from a checkpoint
 
 
 @pytest.mark.parametrize(

@@ -153,3 +153,12 @@ def test_formats_that_cannot_be_equal_are_named() -> None:
         assert word in lines
     assert "model card" not in lines
     assert not_compared(Trace(), Trace()) == []
+
+
+def test_what_lies_in_the_folder_that_the_source_uploads_is_saved_there_too() -> None:
+    """`push_to_hub=True` uploads from output_dir what the Trainer copied there from its last checkpoint."""
+    port = [event("weights", "out", "adapter"), event("tokenizer", "out"), event("upload", "out", "me/model")]
+
+    assert check(port, [event("upload", "out", "me/model")]).status == "equal"
+    assert check(port, [event("upload", "other", "me/model")]).status == "differs"
+    assert check(port, [event("upload", None, "me/model")]).status == "differs"

@@ -47,8 +47,8 @@ def libraries_left(text: str, edits: Sequence[Edit], known: Collection[str]) -> 
             continue
         given = _inside(code, call.end())
         found.add("torch")
-        if call["method"] == ".from_pretrained" and SAVES_ADAPTERS.search(code):
-            found.add("peft")  # with which transformers loads a folder that holds adapters alone
+        if call["method"] != ".from_config" and SAVES_ADAPTERS.search(code):
+            found.add("peft")  # with which transformers loads a folder or repository that holds adapters alone
         for keywords, libraries in KEYWORDS.items():
             if re.search(rf"\b(?:{keywords})\s*=", given):
                 found.update(libraries)

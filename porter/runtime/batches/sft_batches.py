@@ -67,6 +67,9 @@ class SFTBatches:
     gradients run into the next pass).
     The tokenizer gets the pad token, end token and chat template asked for, as it does from SFTTrainer.
 
+    `attention`: the GPU run's attn_implementation. Without flash attention TRL 0.19 to 0.23.0 lets the documents of a
+    packed row see each other, and so do these batches; not those of several rows, which TRL runs together, too.
+
     `trl` ("0.8.6"): prepare the data as that release did, see `releases.Release`: which tokens are trained, end and
     start tokens, what `formatting_func` gets, packing; and the loss's mean by the transformers of its day, or by
     `transformers`. `label_mask` masks tokens besides, see `CompletionOnly`; `add_special_tokens` and
@@ -100,6 +103,7 @@ class SFTBatches:
         packing_strategy: str = "bfd",
         eval_packing: bool | None = None,
         padding_free: bool = False,
+        attention: str | None = None,
         shuffle_dataset: bool = False,
         chat_template_path: str | None = None,
         eos_token: str | None = None,
@@ -168,6 +172,7 @@ class SFTBatches:
         self._max_length = max_length
         self._skip_prepare = skip_prepare
         self._padding_free = padding_free
+        self._joins = unsloth is None and self._release.joins_documents(attention)
         strategy = self._release.packing_strategy(packing_strategy)
         self._packing = strategy if packing else None
         self._eval_packing = self._packing if eval_packing is None else strategy if eval_packing else None
@@ -324,7 +329,7 @@ class SFTBatches:
                 raise ValueError("a streamed dataset has no length: set max_steps")
             if self._shuffle_seed is not None:
                 raise ValueError("shuffle_dataset=True on a streamed dataset: call dataset.shuffle(seed=...) instead")
-            return rows.stream(
+            streamed = rows.stream(
                 dataset,
                 preparation,
                 packing=packing,
@@ -333,7 +338,8 @@ class SFTBatches:
                 step_rows=self._deal.step_rows,
                 steps_of=functools.partial(self._deal.steps, full=True),
             )
-        return rows.prepare(
+            return rows.joined(streamed) if self._joins and self._flattens(packing) else streamed
+        prepared = rows.prepare(
             dataset,
             preparation,
             packing=packing,
@@ -345,13 +351,14 @@ class SFTBatches:
             masks_first=self._release.masks_first_packed,
             flattens=self._flattens(packing),
         )
+        return rows.joined(prepared) if self._joins and self._flattens(packing) else prepared
 
     def _flattens(self, packing: str | None) -> bool:
         """Whether TRL's collator runs the rows together, which masks the first label of every document."""
         return self._padding_free or packing in ("bfd", "bfd_split")
 
     def _masks_first(self, packing: str | None) -> bool:
-        return self._flattens(packing) and self._release.masks_first_packed
+        return self._flattens(packing) and self._release.masks_first_packed and not self._joins
 
     def _fixed_length(self, prepared: Rows) -> int:
         return rounded(prepared.lengths.max(), self._multiple)

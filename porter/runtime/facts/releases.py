@@ -174,8 +174,12 @@ class Release:
 
     @property
     def masks_first_packed(self) -> bool:
-        """Whether the first token of a packed document went untrained; in 0.19 to 0.22 the one before predicted it."""
-        return self.since(0, 23) or not self.since(0, 19)
+        """Whether nothing predicted the first token of a packed document; in 0.19 to 0.23.0 the one before did."""
+        return self.since(0, 23, 1) or not self.since(0, 19)
+
+    def joins_documents(self, attention: str | None) -> bool:
+        """Whether rows that run together see each other: 0.19 to 0.23.0 gave flash attention alone their places."""
+        return self.since(0, 19) and not self.since(0, 23, 1) and "flash" not in (attention or "")
 
     @property
     def reads_labels(self) -> bool:
@@ -199,8 +203,7 @@ class Release:
 
     @property
     def pairs_joined(self) -> bool:
-        """Whether DPOTrainer put start and end tokens around prompt and answer itself (before 0.12), see
-        `pairs_split`."""
+        """Whether DPOTrainer put start and end tokens around prompt and answer (before 0.12), see `pairs_split`."""
         return not self.since(0, 12)
 
     @property

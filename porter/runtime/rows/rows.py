@@ -134,6 +134,14 @@ def prepare(
     return _rows(tokens, rows, masks_first=masks_first, flattens=flattens)
 
 
+def joined(rows: Rows) -> Rows:
+    """The rows as one document each, whose tokens see all before them and count their positions on."""
+    places = np.concatenate([np.arange(start, stop) for row in rows.rows for start, stop in row])
+    spans = list(itertools.pairwise(np.concatenate(([0], np.cumsum(rows.lengths))).tolist()))
+    tokens = Tokens(rows.tokens.ids[places], rows.tokens.labels[places], spans)
+    return _rows(tokens, [(span,) for span in spans], rows.epochs, masks_first=False)
+
+
 def _masked(tokens: Tokens, rows: list[Row], mask: LabelMask) -> tuple[Tokens, list[Row]]:
     """The labels that a mask leaves of each packed row, and the rows that it doesn't leave untrained."""
     labels, kept = tokens.labels.copy(), []

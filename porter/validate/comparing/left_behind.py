@@ -79,7 +79,8 @@ def _saved(ours: Sequence[Event], theirs: Sequence[Event], kind: str) -> Iterabl
     """Weights or tokenizers that only one side saves, or elsewhere."""
     wanted = {(event["path"], *event["items"]): event for event in _of(ours, kind)}
     got = {(event["path"], *event["items"]): event for event in _of(theirs, kind)}
-    extra = [key for key in got if key not in wanted]
+    uploaded = {event["path"] for event in _of(ours, "upload")} - {None}  # it lies there, too, though nothing saves it
+    extra = [key for key in got if key not in wanted and key[0] not in uploaded]
     for key, event in wanted.items():
         if key in got:
             continue

@@ -23,6 +23,11 @@ from .calling import call_training
 from .cells import run_cells
 
 CRASHED = "crash.txt"
+# An import, or what transformers loads with torch though nothing of the script names it.
+USES_TORCH = re.compile(
+    r"^\s*(?:import|from)\s+torch\b|(?<!\w)(?<!rt\.)(?:pipeline|AutoModel\w*\.from_(?:pretrained|config))\(",
+    re.MULTILINE,
+)
 
 
 def search_only_libraries(instead: str) -> None:
@@ -89,15 +94,26 @@ def run_script(
 def as_module(script: Path) -> tuple[Path, str]:
     """The folder to start in and the dotted name for `-m`: "" for a script without relative imports.
 
-    Its package reaches up to the last folder with an `__init__.py`, and as far as its imports do.
+    Its package reaches up to the last folder with an `__init__.py`, and as far as its relative imports do; but not
+    above a folder that holds what it imports by name alone.
     """
     try:
         tree = ast.parse(program_text(script))
     except (OSError, InputError, SyntaxError, ValueError):
         return script.parent, ""
-    levels = max((node.level for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)), default=0)
+    froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    levels = max((node.level for node in froms), default=0)
+    named = {node.module.partition(".")[0] for node in froms if node.module and not node.level}
+    named |= {
+        name.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
+    }
+
+    def is_within(root: Path) -> bool:
+        beside = any((root / name).is_dir() or (root / f"{name}.py").is_file() for name in named)
+        return (root / "__init__.py").is_file() and (root.name in named or not beside)
+
     root, parts = script.parent, [script.stem]
-    while levels and root != root.parent and (len(parts) <= levels or (root / "__init__.py").is_file()):
+    while levels and root != root.parent and (len(parts) <= levels or is_within(root)):
         root, parts = root.parent, [root.name, *parts]
     loaded = sys.modules.get(parts[0])  # a library that is loaded already hides a folder of its name
     hidden = loaded is not None and str(root / parts[0]) not in getattr(loaded, "__path__", ())
@@ -107,8 +123,8 @@ def as_module(script: Path) -> tuple[Path, str]:
 
 
 def uses_torch(script: Path) -> bool:
-    """Whether a port keeps torch for its data: transformers may be asked for its tensors then."""
-    return re.search(r"^\s*(import|from)\s+torch\b", program_text(script), re.MULTILINE) is not None
+    """Whether a port keeps torch: for its data, as tensors that transformers makes, or for another model."""
+    return USES_TORCH.search(program_text(script)) is not None
 
 
 def own_frames(trace: TracebackType | None, path: str) -> TracebackType | None:

@@ -105,7 +105,7 @@ def asked_for(events: Events, args: Any, state: Any, batches: Any) -> None:
         events.add("checkpoints", asked["output_dir"], steps, **more)
         strategy = getattr(args, "hub_strategy", "")  # "end" uploads in save_model alone
         if getattr(args, "push_to_hub", False) and steps and getattr(strategy, "value", strategy) != "end":
-            events.add("upload", items=[repository(args)])
+            events.add("upload", asked["output_dir"], [repository(args)])  # of what it copies there from the checkpoint
     strategy = str(getattr(args.logging_strategy, "value", args.logging_strategy))
     every = getattr(state, "logging_steps", None) or args.logging_steps
     if strategy == "epoch":

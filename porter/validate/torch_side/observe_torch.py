@@ -58,7 +58,7 @@ from .cuda.cuda import APPLE
 from .cuda.half_precision import float32_again
 from .gpu_libraries.bitsandbytes_weights import format_of, hold
 from .gpu_libraries.deepspeed import take_deepspeed
-from .gpu_libraries.flash_attention import without_kernels
+from .gpu_libraries.flash_attention import is_asked_for, part_rows, without_kernels
 from .gpu_libraries.generation import without_gpu_settings
 from .gpu_libraries.torch_optimizers import LION, on_cpu, patch_lion
 from .gpu_libraries.unsloth_parts import counts as unsloth_counts
@@ -141,6 +141,7 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
             substitutes.note("the scales were not quantised again on either side")
 
     def adjust(kwargs: dict[str, Any]) -> dict[str, Any]:
+        observer.flash |= is_asked_for(kwargs)
         without_kernels(kwargs, substitutes.note)
         nonlocal depth
         depth += 1
@@ -331,6 +332,8 @@ def patch_trainer(observer: Observer) -> None:
             keep_own_keyword(given, sys._getframe(1))
         distilled.watch(type(self), observer.distilled)
         init(self, *args, **kwargs)
+        if observer.flash:
+            part_rows(self.data_collator, self.model.config)
         self.add_callback(observer.callback(self))
         observer.near_ties.watch(self)
 

@@ -44,6 +44,7 @@ class Observer:
         self.near_ties = NearTies()
         self.tied: dict[str, float] = {}
         self.loads: list[str] = []
+        self.flash = False  # whether a model was to be loaded with flash attention
         self.dataset: list[int] = []
         self.done = False
         self._started = 0.0

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from porter.validate.torch_side.gpu_libraries.flash_attention import is_asked_for, part_rows
 from tests.validate import forked
 
 RUN = """
@@ -195,3 +197,27 @@ def test_unsloth_saw_the_first_character_of_a_text(
     (tmp_path / "train.py").write_text("import unsloth\n")
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py")])
     assert looks_at_texts() is looks
+
+
+@pytest.mark.parametrize(
+    ("keywords", "asked"),
+    [
+        ({"attn_implementation": "flash_attention_2"}, True),
+        ({"use_flash_attention_2": True}, True),
+        ({"config": SimpleNamespace(_attn_implementation="flash_attention_3")}, True),
+        ({"attn_implementation": "sdpa", "use_flash_attention_2": False}, False),
+    ],
+)
+def test_flash_attention_is_asked_for(keywords: dict[str, Any], asked: bool) -> None:
+    assert is_asked_for(keywords) is asked
+
+
+def test_rows_that_flash_attention_parts_are_parted_without_it() -> None:
+    """By their places, which TRL 0.19 to 0.23.0 gives to flash attention alone, and without a cache."""
+    collator, config = SimpleNamespace(padding_free=True, return_position_ids=False), SimpleNamespace(use_cache=True)
+    part_rows(collator, config)
+    assert collator.return_position_ids and not config.use_cache
+    for others in ({"padding_free": False, "return_position_ids": False}, {"padding_free": True}):
+        collator, config = SimpleNamespace(**others), SimpleNamespace(use_cache=True)
+        part_rows(collator, config)
+        assert vars(collator) == others and config.use_cache

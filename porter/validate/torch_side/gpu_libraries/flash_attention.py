@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-KERNELS = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention", "xformers")
+OLDER = ("use_flash_attention_2", "use_flash_attention")
 
 
 def modules() -> dict[str, Callable[[], dict[str, Any]]]:
@@ -152,9 +152,26 @@ def memory_efficient_attention(
     return found[:, :, 0] if flat else found
 
 
+def is_asked_for(kwargs: dict[str, Any]) -> bool:
+    """Whether the keywords of a `from_pretrained`, or the config among them, name flash attention."""
+    named = (kwargs.get("attn_implementation"), getattr(kwargs.get("config"), "_attn_implementation", None))
+    return any("flash" in str(name) for name in named) or any(kwargs.get(name) for name in OLDER)
+
+
+def part_rows(collator: Any, config: Any) -> None:
+    """Let rows that TRL 0.19 to 0.23.0 runs together be apart, whose places it gives to flash attention alone.
+
+    The model's own attention parts them by their places where it keeps no cache.
+    """
+    if getattr(collator, "padding_free", False) and getattr(collator, "return_position_ids", None) is False:
+        collator.return_position_ids = True
+        config.use_cache = False
+
+
 def without_kernels(kwargs: dict[str, Any], note: Callable[[str], None]) -> None:
     """Take a GPU's attention out of the keywords of a `from_pretrained`, older names included."""
-    if kwargs.pop("use_flash_attention_2", False) or kwargs.pop("use_flash_attention", False):
+    older = [kwargs.pop(name, False) for name in OLDER]
+    if any(older):
         note("flash attention needs a GPU: the model's own attention computes the same on the CPU")
     if kwargs.get("attn_implementation") == "sdpa":
         return

@@ -1,0 +1,54 @@
+"""How a script is started: as a module of its package, with torch where something of it needs torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.validate.running.script import as_module, uses_torch
+
+
+@pytest.mark.parametrize(
+    ("text", "root", "module"),
+    [
+        ("import config\n", "repo/pkg/training", ""),
+        ("from .rewards import exact\n", "", "repo.pkg.training.train"),
+        ("from config import C\nfrom .rewards import exact\n", "repo", "pkg.training.train"),
+        ("import data.rows\nfrom .rewards import exact\n", "repo", "pkg.training.train"),
+        ("from repo import config\nfrom data import rows\nfrom .rewards import exact\n", "", "repo.pkg.training.train"),
+        ("from ..other import exact\nimport config\n", "repo", "pkg.training.train"),
+    ],
+)
+def test_a_module_of_a_package_starts_where_its_imports_are_found(
+    text: str, root: str, module: str, tmp_path: Path
+) -> None:
+    """The repository itself holds an `__init__.py`, beside the modules that it imports by name alone."""
+    folder = tmp_path / "repo/pkg/training"
+    folder.mkdir(parents=True)
+    (tmp_path / "repo/data").mkdir()
+    for name in ("repo/config.py", "repo/__init__.py", "repo/pkg/__init__.py", "repo/pkg/training/__init__.py"):
+        (tmp_path / name).touch()
+    (folder / "rewards.py").touch()
+    (folder / "train.py").write_text(text)
+    assert as_module(folder / "train.py") == (tmp_path / root, module)
+
+
+@pytest.mark.parametrize(
+    ("text", "uses"),
+    [
+        ("import torch.nn", True),
+        ("def judge():\n    from torch import nn", True),
+        ("# import torch\nimport torchlike", False),
+        ("model = AutoModelForCausalLM.from_pretrained(path)", True),
+        ("model = AutoModel.from_config(config)", True),
+        ("tokenizer = AutoTokenizer.from_pretrained(path)", False),
+        ("ask = pipeline('text-generation', model=path)", True),
+        ("ask = transformers.pipeline('text-generation', model=path)", True),
+        ("ask = my_pipeline(model)", False),
+    ],
+)
+def test_a_port_that_loads_a_model_of_torchs_uses_torch(text: str, uses: bool, tmp_path: Path) -> None:
+    script = tmp_path / "port.py"
+    script.write_text(f"import transformers\n{text}\n")
+    assert uses_torch(script) == uses
