@@ -86,11 +86,20 @@ def test_a_named_metric_spares_the_best_checkpoint(given: dict[str, Any], best: 
 
 
 @pytest.mark.parametrize(
-    ("trained", "step", "most", "whole"), [(4, 4, 60, True), (3, 3, 60, False), (2, 2, 2, True), (0, 0, 0, False)]
+    ("trained", "step", "most", "stopped", "whole"),
+    [
+        (4, 4, 60, False, True),
+        (3, 3, 60, False, False),
+        (3, 3, 60, True, True),  # steps take so long that these are compared
+        (2, 2, 2, False, True),
+        (0, 0, 0, False, False),
+    ],
 )
-def test_a_training_is_whole_with_its_steps_however_it_ends(trained: int, step: int, most: int, whole: bool) -> None:
+def test_a_training_is_whole_with_its_steps_however_it_ends(
+    trained: int, step: int, most: int, stopped: bool, whole: bool
+) -> None:
     """A callback that fails in on_train_end, say: the source's steps are compared all the same."""
-    observer: Any = SimpleNamespace(steps=[None] * trained, settings=SimpleNamespace(steps=4))
+    observer: Any = SimpleNamespace(steps=[None] * trained, settings=SimpleNamespace(steps=4), stopped=stopped)
     trainer = SimpleNamespace(state=SimpleNamespace(global_step=step, max_steps=most))
     assert Observer.has_all_steps(observer, trainer) is whole
 

@@ -105,3 +105,15 @@ def test_a_trainer_of_trl_prepares_a_quantised_base(release: str, seen: bool, mo
     trainer: dict[str, Any] = {"__name__": "trl.trainer.sft_trainer"}
     exec(compile(asks, "/site-packages/trl/trainer/sft_trainer.py", "exec"), trainer)
     assert trainer["__init__"](model) == (False, seen)
+
+
+def test_fields_beside_load_in_4bit_are_the_configs() -> None:
+    from porter.validate.torch_side.gpu_libraries.bitsandbytes_weights import asked_in, format_of
+
+    given = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_use_double_quant": True, "use_cache": False}
+    config = asked_in(given)
+    assert given == {"use_cache": False} and format_of(config) == "nf4" and config.bnb_4bit_use_double_quant
+    assert format_of(asked_in({"load_in_4bit": True})) == "fp4"
+    given = {"load_in_4bit": False, "bnb_4bit_quant_type": "nf4"}
+    assert asked_in(given) is None and given == {"bnb_4bit_quant_type": "nf4"}
+    assert asked_in({"quantization_config": config, "load_in_8bit": False}) is config

@@ -56,7 +56,7 @@ from .asked_for import (
 from .causal_masks import cut_causal_masks
 from .cuda.cuda import APPLE
 from .cuda.half_precision import float32_again
-from .gpu_libraries.bitsandbytes_weights import format_of, hold
+from .gpu_libraries.bitsandbytes_weights import asked_in, format_of, hold
 from .gpu_libraries.deepspeed import take_deepspeed
 from .gpu_libraries.flash_attention import is_asked_for, part_rows, without_kernels
 from .gpu_libraries.generation import without_gpu_settings
@@ -149,10 +149,7 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
         if depth == 1:
             release = int(transformers.__version__.split(".")[0])
             observer.loads.append(dtype_class(asked, "checkpoint" if release >= 5 else "float32"))
-        quantization = kwargs.pop("quantization_config", None)
-        bits = {name: kwargs.pop(name) for name in ("load_in_4bit", "load_in_8bit") if name in kwargs}
-        if quantization is None and any(bits.values()):
-            quantization = transformers.BitsAndBytesConfig(**bits)
+        quantization = asked_in(kwargs)
         if quantization is not None:
             observer.loads.append("quantised")
             pending[:] = [quantization]

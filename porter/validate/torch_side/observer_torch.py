@@ -47,6 +47,7 @@ class Observer:
         self.flash = False  # whether a model was to be loaded with flash attention
         self.dataset: list[int] = []
         self.done = False
+        self.stopped = False  # by this observer, before the training's own end
         self._started = 0.0
         self._rows: list[Row] = []
         self._micro: list[int] = []
@@ -96,7 +97,7 @@ class Observer:
             def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> Any:
                 observer.step()
                 if state.global_step >= observer.settings.steps or observer.is_late():
-                    control.should_training_stop = True
+                    control.should_training_stop = observer.stopped = True
                 return control
 
             def on_epoch_end(self, args: Any, state: Any, control: Any, **given: Any) -> Any:
@@ -223,9 +224,11 @@ class Observer:
         return True
 
     def has_all_steps(self, trainer: Any) -> bool:
-        """Whether the steps that are compared have been trained, or all that the trainer has."""
+        """Whether the steps that are compared have been trained, however few there is time for, or all there are."""
         state = trainer.state
-        return len(self.steps) >= self.settings.steps or 0 < int(state.max_steps or 0) <= state.global_step
+        return (
+            self.stopped or len(self.steps) >= self.settings.steps or 0 < int(state.max_steps or 0) <= state.global_step
+        )
 
     def finished(self, trainer: Any) -> None:
         if self.done:

@@ -32,6 +32,22 @@ def format_of(config: Any) -> str | None:
     return "int8" if getattr(config, "load_in_8bit", False) else None
 
 
+def asked_in(kwargs: dict[str, Any]) -> Any:
+    """The quantization config that the keywords of a `from_pretrained` ask for, or None; they are taken out.
+
+    transformers 4 makes one of `load_in_4bit=True` and whatever of its fields stands beside it.
+    """
+    import transformers
+
+    quantization = kwargs.pop("quantization_config", None)
+    bits = {name: kwargs.pop(name) for name in ("load_in_4bit", "load_in_8bit") if name in kwargs}
+    if quantization is not None or not any(bits.values()):
+        return quantization
+    fields = vars(transformers.BitsAndBytesConfig(**bits))
+    more = {name: kwargs.pop(name) for name in [*kwargs] if name in fields}
+    return transformers.BitsAndBytesConfig(**bits, **more)
+
+
 def hold(model: Any, config: Any) -> None:
     """Replaces the weight of every layer that transformers would hand to bitsandbytes."""
     import torch
