@@ -122,6 +122,9 @@ PROMPT = "ids = tokenizer('a', return_tensors='pt').to(model.device)\n"
         ("(ids['input_ids'] != 0).cpu()", "x = (ids['input_ids'] != 0)\n"),
         ("(0 == ids['input_ids']).long().cumsum(dim=-1)", "(0 == ids['input_ids']).cumsum(axis=-1)"),
         ("ids['input_ids'][0].unsqueeze(0).numel()", "ids['input_ids'][0][None].size"),
+        ("ids['input_ids'].view(1, -1).cuda()", "x = ids['input_ids'].reshape(1, -1)\n"),
+        ("ids['input_ids'].reshape(-1).cpu().numel()", "x = ids['input_ids'].reshape(-1).size\n"),
+        ("ids['input_ids'].flatten().tolist()", "x = ids['input_ids'].flatten().tolist()\n"),
         ("ids['input_ids'].argmax(dim=-1).item()", "ids['input_ids'].argmax(axis=-1).item()"),
         ("ids['input_ids'].max().item()", "ids['input_ids'].max().item()"),
         ("ids['input_ids'].dim()", "ids['input_ids'].ndim"),
@@ -139,6 +142,7 @@ def test_what_else_is_done_with_the_arrays(use: str, part: str) -> None:
     [
         "out.max(dim=-1)", "out.repeat(4, 1)", "out.transpose(0, 1)", "out.unsqueeze(2)", "out.masked_fill_(mask, 1)",
         "(out == 0).nonzero()", "out.sum(dim=1).topk(2)", "out.sort(dim=-1)",
+        "out.view(torch.int32)", "out.reshape(shape=(1, 2))", "out.flatten(0, 1)",
     ],
 )  # fmt: skip
 def test_what_an_array_does_otherwise_is_an_error_at_its_line(use: str) -> None:

@@ -186,6 +186,18 @@ def test_a_place_stays_as_it_is() -> None:
     assert any("is False on a TPU machine" in finding.message for finding in ported.findings)
 
 
+def test_whether_apples_gpu_is_asked_for_is_a_place() -> None:
+    """The port's settings take it from a name that is no device of the training."""
+    asks = 'device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"\n'
+    made = "args = SFTConfig('out', max_steps=5, report_to='none', use_mps_device=True if device == 'mps' else False)\n"
+    text = script(f"{asks}{made}", more="args.seed = len(sys.argv)\nsys.argv.append(torch.device(device))\n")
+    start, end = text.index("SFTConfig(output_dir"), text.index(",\n    train_dataset")
+    found = port(f"{text[:start]}args{text[end:]}")
+    assert found.status == "ported" and "use_mps_device=True if device == 'mps' else False" in found.after
+    half = port(f"{text[:start]}args{text[end:]}".replace("use_mps_device=True if device == 'mps'", "seed=1 if device"))
+    assert any("it decides device, which the training takes" in finding.message for finding in half.findings)
+
+
 def test_a_batch_size_by_the_gpus_memory_is_left_to_a_person() -> None:
     asked = (
         "if torch.cuda.is_available():\n"

@@ -266,6 +266,20 @@ def test_a_file_of_settings_that_a_launch_names_or_that_lies_beside(tmp_path: Pa
     assert not [finding for finding in port_file(script).findings if finding.severity == "error"]
 
 
+def test_files_of_settings_of_which_each_names_another_family(tmp_path: Path) -> None:
+    """Nothing was said: a port of them was called ported, and started with none."""
+    (tmp_path / "run.sh").write_text("python train.py --config a.yaml\npython train.py --config b.yaml\n")
+    (tmp_path / "a.yaml").write_text(f"model: {PHI}\n")
+    (tmp_path / "b.yaml").write_text("model: gpt2\n")
+    before = "import sys, yaml\nconfig = yaml.safe_load(open(sys.argv[2]))"
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(before=before, name="config['model']"))
+    [error] = [finding.message for finding in port_file(script).findings if finding.severity == "error"]
+    assert error.startswith((PHI, "gpt2"))
+    (tmp_path / "b.yaml").write_text("model: Qwen/Qwen3-4B\n")
+    assert port_file(script).status == "ported"
+
+
 def test_a_flag_that_a_launch_gives(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT.format(before=HELP.format("A model"), name="args.model"))
@@ -380,5 +394,17 @@ def test_a_name_that_functions_hand_on_to_one_another_is_asked_once(tmp_path: Pa
     text = f"{calls}\ndef f6(p6):\n    load(p6)\nf0('a/b')\n"
     begun = process_time()
     usual_value("p6", text, tmp_path / "train.py")
+
+    assert process_time() - begun < 5, "milliseconds, or minutes"
+
+
+def test_fields_of_one_name_in_several_classes_are_asked_once(tmp_path: Path) -> None:
+    """Each class is made with the next one's fields, seven times: 117,649 questions, were each asked on its own."""
+    made = "\n".join(
+        f"class C{n}:\n    pass\n" + "".join(f"C{n}(f{n}=rows{part}.f{n + 1})\n" for part in range(7)) for n in range(6)
+    )
+    held = "".join(f"class H{n}:\n    f{n}: str\n" for n in range(7)).replace("class H", "class C")
+    begun = process_time()
+    usual_value("config.f0", f"{held}{made}", tmp_path / "train.py")
 
     assert process_time() - begun < 5, "milliseconds, or minutes"

@@ -37,6 +37,14 @@ def test_what_is_made_of_them_is_left_to_a_person(line: str) -> None:
     assert line in found.after and any("model." in finding.message for finding in found.findings)
 
 
+def test_a_type_that_settings_alone_read_goes_with_them() -> None:
+    keywords = ", bf16=True if kind == torch.bfloat16 else False, fp16=kind == torch.float16"
+    found = port(sft_script(between="kind = model.dtype", imports="import torch", config=keywords))
+    assert found.status == "ported" and "kind" not in found.after
+    read = port(sft_script(between="kind = model.dtype\nprint(kind)", imports="import torch", config=keywords))
+    assert read.status == "partial" and "kind = model.dtype" in read.after
+
+
 CONFIG = """\
 def compute_type():
     import torch

@@ -30,6 +30,7 @@ OTHERWISE = frozenset("repeat transpose sort nonzero std var".split())
 REDUCES = frozenset("sum mean prod cumsum argmax argmin any all max min squeeze".split())
 PAIRED = frozenset({"max", "min"})
 AXES = {"dim": "axis", "keepdim": "keepdims"}
+SHAPED = frozenset("view reshape unsqueeze flatten".split())  # give the same numbers in another shape
 NEW_AXES = {"0": "[None]", "1": "[:, None]", "-1": "[..., None]"}
 TYPES = {
     "bool": "bool", "float": "float32", "float32": "float32", "double": "float64", "float64": "float64",
@@ -124,7 +125,7 @@ class _Follower:
             self.back(node.func.value, depth + 1, ids)
         elif isinstance(node.func, cst.Attribute) and node.func.attr.value == "items":
             self.back(node.func.value, depth + 1, False)
-        elif isinstance(node.func, cst.Attribute) and node.func.attr.value in TORCH_ONLY:
+        elif isinstance(node.func, cst.Attribute) and node.func.attr.value in TORCH_ONLY | SHAPED:
             self.back(node.func.value, depth + 1, ids)
         elif (function := module.callees.get(node)) is not None and function.name.value != "__init__":
             for value in returned(module, function):
@@ -209,9 +210,9 @@ class _Follower:
             elif name in REDUCES and isinstance(call, cst.Call) and called:
                 if not self._along_axes(call, name):
                     return
-            elif name == "unsqueeze" and isinstance(call, cst.Call) and called and self._new_axis(parent, call):
+            elif name in SHAPED and isinstance(call, cst.Call) and called and self._shaped(parent, call):
                 continue
-            elif name in TORCH_ONLY or (name in OTHERWISE and called) or name == "unsqueeze" or _in_place(name):
+            elif name in TORCH_ONLY or (name in OTHERWISE and called) or name in SHAPED or _in_place(name):
                 self._name_torch(call if called else parent)
                 return
             elif name not in HELD:
@@ -235,9 +236,17 @@ class _Follower:
                 self._edit(*self._porting.module.span(argument.keyword), AXES[argument.keyword.value])
         return True
 
-    def _new_axis(self, method: cst.Attribute, call: cst.Call) -> bool:
-        """`ids.unsqueeze(0)` → `ids[None]`."""
+    def _shaped(self, method: cst.Attribute, call: cst.Call) -> bool:
+        """`ids.unsqueeze(0)` → `ids[None]`, `ids.view(1, -1)` → `ids.reshape(1, -1)`; whether an array has it so."""
         module = self._porting.module
+        if method.attr.value != "unsqueeze":
+            plain = all(part.keyword is None and not part.star for part in call.args)
+            of_types = any((module.qualified(part.value) or "").startswith("torch.") for part in call.args)
+            if not plain or of_types or (method.attr.value == "flatten" and call.args):
+                return False
+            if method.attr.value == "view":
+                self._edit(*module.span(method.attr), "reshape")
+            return True
         new = NEW_AXES.get(module.code(call.args[0].value)) if len(call.args) == 1 else None
         if new is not None:
             self._edit(self._behind(method), module.span(call)[1], new)

@@ -99,13 +99,15 @@ class _Finder:
         self.choices: dict[str, list[str]] = {}  # of arguments that were asked for and have no default
         self.chosen: dict[str, str] = {}
         self.helps: dict[str, str] = {}  # of such arguments, by their flags
-        # Of parameters by name, module and depth: functions that hand a value on to one another are asked in turn.
+        # Of parameters by name, module and depth: functions that hand a value on to one another are asked in turn,
+        # and so are fields of the same name in several classes.
         self.handed: dict[tuple[str, str, int], tuple[str, str] | None] = {}
+        self.settings: dict[tuple[tuple[str, ...], int], tuple[str, str] | None] = {}
 
     def of_choices(self, node: ast.expr) -> list[tuple[str, str]]:
         """What `node` holds; where that hangs on one argument without a default, for each of its choices."""
         self.choices.clear()
-        self.handed.clear()
+        self.forget()
         found = self.of(node)
         if found is not None or len(self.choices) != 1:
             return [found] if found is not None else []
@@ -113,10 +115,15 @@ class _Finder:
         chosen = []
         for choice in choices:
             self.chosen = {name: choice}
-            self.handed.clear()
+            self.forget()
             chosen.append(self.of(node))
         self.chosen = {}
         return [each for each in chosen if each is not None]
+
+    def forget(self) -> None:
+        """Look again for what was found before a choice was made."""
+        self.handed.clear()
+        self.settings.clear()
 
     def of(self, node: ast.expr, place: str = "", depth: int = 0) -> tuple[str, str] | None:
         """What `node` of the module `place` (its file, "" for the script) holds."""
@@ -295,12 +302,23 @@ class _Finder:
 
     def at(self, path: list[str], depth: int) -> tuple[str, str] | None:
         """What the settings hold at `path`: one value of all parsers, dataclasses and files that have it."""
+        asked = tuple(path), depth
+        if asked not in self.settings:
+            self.settings[asked] = self._at(path, depth)
+        return self.settings[asked]
+
+    def _at(self, path: list[str], depth: int) -> tuple[str, str] | None:
         found = list(texts_at(path, self.text, self.script, self.launched.files))
         found += self.in_parsers(path[-1], depth + 1) if len(path) == 1 else ()
         if not found:
             self.read_imported()
             found += (each for each in self.in_parsers(path[-1], depth + 1) if len(path) == 1 or "." in each[1])
-        return found[0] if found and len({value for value, _ in found}) == 1 else None
+        name = ".".join(path)
+        found = [each for each in found if each[0] == self.chosen.get(name, each[0])]
+        values = {value for value, _ in found}
+        if len(values) > 1 and self.may_be_chosen:  # each launch gives another file of settings
+            self.choices[name] = sorted(values)
+        return found[0] if len(values) == 1 else None
 
     def in_parsers(self, name: str, depth: int, adds: str = "add_argument") -> Iterator[tuple[str, str]]:
         """What arguments and fields of that name usually hold: their defaults, or what the project's launches give."""

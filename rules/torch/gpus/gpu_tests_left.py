@@ -16,7 +16,8 @@ from .cuda_available import gives_none
 PART_OF = "TP526"
 ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.NamedExpr)
 PLACES = frozenset(
-    "device device_map no_cuda use_cpu use_cuda dataloader_pin_memory dataloader_num_workers low_cpu_mem_usage".split()
+    "device device_map no_cuda use_cpu use_cuda use_mps_device dataloader_pin_memory dataloader_num_workers "
+    "low_cpu_mem_usage".split()
 )
 
 
