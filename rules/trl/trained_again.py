@@ -15,7 +15,7 @@ from itertools import pairwise
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import function_around, inside, role_uses
+from porter.packs.script import argument_of, calls_of, function_around, inside, origins, role_uses
 from porter.packs.training import Training, table_of
 
 PART_OF = "trl"
@@ -23,21 +23,55 @@ RULE = "TP111"
 KINDS = ("sft", "causal-lm", "dpo", "orpo", "cpo", "kto")
 # What the optimizer holds, which transformers makes once: a change of it does nothing any more.
 KEPT = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "optim")
+DEEPEST = 8  # functions that call each other
 LEAVES = (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
 def trained_again(porting: Training) -> tuple[cst.Call, ...]:
-    """The calls of train() that come again, in a loop around them or behind another one, in the order of the file."""
+    """The calls of train() that come again, in a loop around them or behind another one, in the order of the file.
+
+    One in a function comes wherever that is called, with this trainer.
+    """
     module = porting.module
     if porting.trainer is None or porting.loop is not None:
         return ()
     found = (use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.train()")
-    calls = sorted((call for call in found if isinstance(call, cst.Call)), key=lambda call: module.span(call)[0])
-    again = [call for call in calls if _repeats(porting, call)]
-    again += [
-        later for earlier, later in pairwise(calls) if later not in again and not _instead(porting, earlier, later)
-    ]
+    ways = [way for call in found if isinstance(call, cst.Call) for way in _ways(porting, call)]
+    ways.sort(key=lambda way: [module.span(place)[0] for place in reversed(way)])
+    again = {way[0] for way in ways if any(_repeats(porting, place) for place in way)}
+    again |= {later[0] for earlier, later in pairwise(ways) if not _come_instead(porting, earlier, later)}
     return tuple(sorted(again, key=lambda call: module.span(call)[0]))
+
+
+def _ways(porting: Training, call: cst.Call) -> list[tuple[cst.Call, ...]]:
+    """The calls by which the run comes to a call of train(), from it outwards to the function that makes the trainer.
+
+    Where a function trains what it is given, those that give it another trainer are left out.
+    """
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None and isinstance(call.func, cst.Attribute)
+    made_in, found = function_around(module, trainer.node), list[tuple[cst.Call, ...]]()
+    pending: list[tuple[tuple[cst.Call, ...], cst.BaseExpression | None]] = [((call,), call.func.value)]
+    while pending:
+        way, held = pending.pop()
+        function = function_around(module, way[-1])
+        outer = calls_of(module, function) if function is not None and function is not made_in else []
+        if function is None or not outer or len(way) > DEEPEST:
+            found.append(way)
+            continue
+        named = {each.name.value for each in (*function.params.params, *function.params.kwonly_params)}
+        is_given = isinstance(held, cst.Name) and held.value in named
+        for each in outer:
+            given = argument_of(module, each, module.code(held)) if held is not None and is_given else None
+            if each not in way and (given is None or trainer.node in {*origins(module, given)}):
+                pending.append(((*way, each), given))
+    return found
+
+
+def _come_instead(porting: Training, earlier: tuple[cst.Call, ...], later: tuple[cst.Call, ...]) -> bool:
+    """The same as `_instead` of the outermost calls in which two ways differ."""
+    differ = ((one, other) for one, other in zip(reversed(earlier), reversed(later), strict=False) if one is not other)
+    return _instead(porting, *next(differ, (earlier[0], later[0])))
 
 
 def why_not_anew(porting: Training) -> str:
@@ -103,7 +137,7 @@ def _repeats(porting: Training, call: cst.Call) -> bool:
 
 
 def _instead(porting: Training, earlier: cst.Call, later: cst.Call) -> bool:
-    """Whether the later call runs only where the earlier one didn't, or failed; other functions are not followed."""
+    """Whether the later call runs only where the earlier one didn't, or failed."""
     module = porting.module
     if function_around(module, earlier) is not function_around(module, later):
         return True

@@ -3,7 +3,8 @@
 What it does: the batches get `label_mask=rt.ResponsesOnly(...)`, and the call goes. Parts that the call doesn't give
 are read off the tokenizer's chat template, as Unsloth does. Releases before 2025.3.9 look for the tokens of a part that
 stay whatever stands around it, and train the line end behind the assistant's header: `force_match=False`. With
-`last_response_only=True` the last answer of a row alone is trained. Beside another trainer than SFTTrainer, or with
+`last_response_only=True` the last answer of a row alone is trained. A call under a condition is a mask under it:
+`label_mask=rt.ResponsesOnly(...) if args.mask else None`. Beside another trainer than SFTTrainer, or with
 `mask_out_tokens`, a person is asked.
 Why: which tokens train is a part of the data here, and Tunix's trainer has no dataset to change.
 """
@@ -13,9 +14,11 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Argument, Origin, Phase, Porting, Site, Value, step
+from porter.packs.script import origins, role_uses
 from porter.packs.training import Training, short_name, table_of
 from porter.packs.writing import read_site
 
+from ._conditions import NEVER, condition_at
 from ._release import is_before, unsloth_version
 
 ID = "TP720"
@@ -36,7 +39,7 @@ def responses_only(porting: Training, trainer: Site) -> Site | None:
     for call in module.calls_by_name.get(NAME, ()) if trainer.variable is not None else ():
         site = read_site(module, call, "mask", ID, NAME, PARAMETERS)
         given = site.argument("trainer")
-        if given is not None and given.text == trainer.variable:
+        if given is not None and given.text == trainer.variable and trainer.node in set(origins(module, given.node)):
             return site
     return None
 
@@ -51,6 +54,15 @@ def read_responses_only(porting: Training) -> None:
     if not _masks_batches(porting, trainer):
         message = f"train_on_responses_only masks the rows of {short_name(trainer)}; the port does that for SFTTrainer."
         fix = "Give the rows labels before the trainer is made, -100 in front of each answer, and take the call out."
+        porting.find(ID, "error", message, fix, site.line, site.column)
+        return
+    if condition_at(porting, trainer, site.node) == NEVER:
+        return
+    if (why := _why_elsewhere(porting, trainer, site)) is not None:
+        message = f"train_on_responses_only {why}."
+        fix = (
+            "Let it run always, or never, right behind the trainer, under a condition that can be read in front of it."
+        )
         porting.find(ID, "error", message, fix, site.line, site.column)
         return
     porting.masked_behind = True
@@ -80,6 +92,20 @@ def read_responses_only(porting: Training) -> None:
 def _masks_batches(porting: Training, trainer: Site) -> bool:
     """Whether the trainer's batches take a mask of labels."""
     return table_of(porting, trainer).kind == "sft"
+
+
+def _why_elsewhere(porting: Training, trainer: Site, site: Site) -> str | None:
+    """Why the batches can't be told of the mask where they are made; None where they can."""
+    condition = condition_at(porting, trainer, site.node)
+    if condition is None:
+        return "runs where a condition holds that can't be read where the trainer is made"
+    if condition and trainer.argument("data_collator") is not None:
+        return f"takes the place of data_collator where {condition}"
+    trains = (use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.train()")
+    start, scope = site.start, porting.module.scope(site.node)
+    if any(porting.module.scope(call) is scope and porting.module.span(call)[0] < start for call in trains):
+        return "comes behind a training, which masks nothing"
+    return None
 
 
 def _only_last(site: Site) -> bool | None:
@@ -117,7 +143,10 @@ def write_responses_only(porting: Porting) -> None:
     trainer = porting.trainer
     site = responses_only(porting, trainer) if trainer is not None else None
     parts = _parts(porting, site) if site is not None else None
-    if site is None or trainer is None or parts is None or not _masks_batches(porting, trainer):
+    if site is not None and trainer is not None and condition_at(porting, trainer, site.node) == NEVER:
+        porting.remove_statement(site.node, ID, "it never runs")
+        return
+    if site is None or trainer is None or parts is None or not porting.masked_behind:
         return
     tokenizer = trainer.argument("processing_class", "tokenizer")
     name = tokenizer.text if tokenizer is not None else porting.names.tokenizer or "tokenizer"
@@ -127,6 +156,8 @@ def write_responses_only(porting: Porting) -> None:
     if _only_last(site):
         said += ", last_response_only=True"
     code = f"{porting.rt('ResponsesOnly')}({said})"
+    if condition := condition_at(porting, trainer, site.node):
+        code = f"{code} if {condition} else None"
     porting.fill({"data.collator": Value("expression", code, Origin("", site.line, site.column, ID), code)})
     porting.remove_statement(site.node, ID, "the batches mask the same tokens: label_mask=")
 

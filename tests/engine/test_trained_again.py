@@ -22,12 +22,27 @@ SAID = "train() is called again here"
         ("if first:\n    trainer.train()\nelse:\n    trainer.train()", 0),
         ("if first:\n    trainer.train()\n    raise SystemExit\ntrainer.train()", 0),
         ("while True:\n    try:\n        trainer.train()\n        break\n    except OSError:\n        pass", 0),
+        # in functions: wherever they are called
+        ("def one():\n    trainer.train()\n\nfor _ in range(3):\n    one()", 1),
+        ("def one():\n    trainer.train()\n\none()", 0),
+        ("def one():\n    trainer.train()\n\none()\none()", 1),
+        ("def one():\n    trainer.train()\n\ndef all():\n    one()\n\nall()\nall()", 1),
+        ("def one():\n    trainer.train()\n\nif first:\n    one()\nelse:\n    one()", 0),
+        ("def one():\n    if first:\n        trainer.train()\n    else:\n        trainer.train()\n\none()", 0),
+        ("def one(which):\n    which.train()\n\none(trainer)", 0),
+        ("def one(which):\n    which.train()\n\none(other)\none(trainer)", 0),
+        ("def one(which):\n    which.train()\n\ndef two(it):\n    one(it)\n\ntwo(other)\ntwo(trainer)", 0),
     ],
 )
 def test_a_second_training_starts_anew(after: str, times: int) -> None:
     found = port(sft_script(after=after))
-    assert len(re.findall(r"^ *rt\.start_anew\(trainer\)", found.after, re.MULTILINE)) == times
+    assert len(re.findall(r"^ *rt\.start_anew\(\w+\)", found.after, re.MULTILINE)) == times
     assert found.status == "ported" and SAID not in str(found.recipe.findings)
+
+
+def test_a_function_trains_again_what_has_trained() -> None:
+    found = port(sft_script(after="def one(which):\n    which.train()\n\ntrainer.train()\none(trainer)"))
+    assert "    rt.start_anew(which)" in found.after and found.after.count("start_anew") == 1
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from porter.port import Port
+
 from .porting import port
 
 SCRIPT = """\
@@ -70,3 +72,67 @@ def test_the_rows_of_transformers_own_trainer_are_masked_by_a_person() -> None:
     errors = [finding.message for finding in ported.findings if finding.rule == "TP720"]
     assert errors == ["train_on_responses_only masks the rows of Trainer; the port does that for SFTTrainer."]
     assert ported.status == "partial" and "trainer = train_on_responses_only(trainer, 'user" in ported.after
+
+
+CALL = "trainer = train_on_responses_only(trainer, 'user:\\n', 'bot:\\n')\n"
+MASK = ALL
+
+
+def masked(lines: str, *, before: str = "", given: str = "") -> Port:
+    """The port of the script with other lines where the call stands; `given`: further keywords of the trainer."""
+    text = SCRIPT.format(release="2025.3.9", given="").replace(CALL, lines)
+    text = text.replace("rows = load", f"import sys\n{before}rows = load")
+    return port(text.replace("processing_class=tokenizer)", f"processing_class=tokenizer{given})"))
+
+
+@pytest.mark.parametrize(
+    ("before", "lines", "condition"),
+    [
+        ("", f"if len(sys.argv) > 1:\n    {CALL}", "len(sys.argv) > 1"),
+        ("", f"if sys.argv:\n    print(1)\nelse:\n    {CALL}", "not sys.argv"),
+        ("", f"if sys.argv or rows:\n    if rows:\n        {CALL}", "(sys.argv or rows) and rows"),
+        ("", f"if sys.argv:\n    pass\nelif rows:\n    {CALL}", "not sys.argv and rows"),
+        ("ON = True\n", f"if ON and rows:\n    {CALL}", "(ON and rows)"),
+        ("", CALL.rstrip() + " if sys.argv else trainer\n", "sys.argv"),
+        ("", f"with open('log'):\n    {CALL}", ""),
+        ("ON = True\n", f"if ON:\n    {CALL}", ""),
+    ],
+)
+def test_a_mask_under_a_condition(before: str, lines: str, condition: str) -> None:
+    found = masked(lines, before=before)
+    made = " ".join(found.after.partition("label_mask=")[2].split()).lstrip("( ")
+    assert found.status == "ported" and made.startswith(f"{MASK} if {condition} else None" if condition else MASK), made
+
+
+@pytest.mark.parametrize("lines", [f"if ON:\n    {CALL}", f"if not ON:\n    pass\nelse:\n    {CALL}"])
+def test_a_mask_that_is_never_made(lines: str) -> None:
+    found = masked(lines, before="ON = False\n")
+    assert found.status == "ported" and "label_mask" not in found.after and "responses_only" not in found.after
+
+
+HOLDS, TRAINED = "runs where a condition holds that can't be read", "comes behind a training"
+
+
+@pytest.mark.parametrize(
+    ("lines", "given", "said"),
+    [
+        (f"mask = bool(sys.argv)\nif mask:\n    {CALL}", "", HOLDS),
+        (f"for _ in range(2):\n    {CALL.partition(' = ')[2]}", "", HOLDS),
+        (f"try:\n    print(1)\nexcept ValueError:\n    {CALL}", "", HOLDS),
+        (f"if (mask := sys.argv):\n    {CALL}", "", HOLDS),
+        (f"if sys.argv:\n    {CALL}", ", data_collator=own", "takes the place of data_collator where sys.argv"),
+        (f"trainer.train()\n{CALL}", "", TRAINED),
+    ],
+)
+def test_a_mask_that_the_batches_cannot_be_told_of(lines: str, given: str, said: str) -> None:
+    found = masked(lines, given=given)
+    assert found.status == "partial" and "ResponsesOnly" not in found.after
+    assert any(said in finding.message for finding in found.findings if finding.rule == "TP720"), found.findings
+
+
+def test_a_trainer_of_the_same_name_in_another_function_is_masked_alone() -> None:
+    head, made = SCRIPT.format(release="2025.3.9", given="").split("trainer = SFT")
+    body = f"trainer = SFT{made}".replace("\n", "\n    ").rstrip()
+    plain = body.replace(CALL.rstrip(), "print(1)")
+    found = port(f"{head}def masked():\n    {body}\ndef plain():\n    {plain}\nmasked()\nplain()\n")
+    assert found.after.count(f"label_mask={MASK},\n") == 1, found.after
