@@ -18,8 +18,8 @@ from porter.packs.script import origins, role_uses
 from porter.packs.training import Training, short_name, table_of
 from porter.packs.writing import read_site
 
+from .._release import is_before, unsloth_version
 from ._conditions import NEVER, condition_at
-from ._release import is_before, unsloth_version
 
 ID = "TP720"
 
