@@ -21,6 +21,8 @@ from ..errors import InputError
 from .notebooks.notebook import Notebook
 from .scopes import children
 
+PARTED_COLON = re.compile(r"(?<=[^\s:])[ \t]+(?=:)")
+
 
 @dataclass
 class SourceText:
@@ -67,7 +69,8 @@ class SourceText:
         """The tree's own code, which is the text, and where every node stands in it."""
         code, spans = code_and_spans(self.tree)
         # Of blank lines and a form feed at the end libcst keeps some: nothing stands behind them.
-        found, given = (text.replace("\f", "").rstrip() for text in (code, self.parsed or code))
+        kept = (PARTED_COLON.sub("", text.replace("\f", "")) for text in (code, self.parsed or code))
+        found, given = (text.rstrip() for text in kept)
         if found != given:
             raise InputError("can't be read exactly: libcst gives back another text", self.path, fix="please report it")
         return code, spans
@@ -80,7 +83,7 @@ class SourceText:
     def _offsets(self) -> Sequence[int] | None:
         """Offset in `text` of every character of the tree's own code; None when they are equal.
 
-        They differ where libcst 1.8 drops a form feed in front of a line's code.
+        They differ where libcst 1.8 drops a form feed in front of a line's code, or the spaces of `except Error :`.
         """
         code, text = self._written[0], self.parsed or self.text
         if code == text:

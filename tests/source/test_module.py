@@ -172,6 +172,17 @@ def test_blank_lines_and_a_form_feed_at_the_end_are_read() -> None:
     assert [found.span(call) for call in found.calls] == [(10, 25)]
 
 
+@pytest.mark.parametrize(
+    "caught", ["except ValueError :", "except* ValueError\t:", "except (A, B)  :", "except A as b :"]
+)
+def test_spaces_before_a_colon_are_read(caught: str) -> None:
+    """libcst loses those of an `except`."""
+    text = f"try :\n    f(x)\n{caught}\n    g(x)\nelse :\n    h = {{1 : 'except A :'}}\n"
+    found = parse_module(text.encode(), "a.py")
+    assert [text[slice(*found.span(call))] for call in found.calls] == ["f(x)", "g(x)"]
+    assert port_module(found, Options()).data == text.encode()
+
+
 TABS = """\
 def f(rows):
     \"\"\"One
