@@ -158,3 +158,20 @@ def test_a_trainer_of_another_library_is_no_folders(line: str, fix: str) -> None
     found = port(f"import torch\n{line}\n\nTorchTrainer(model=1).train()\n")
     (finding,) = found.findings
     assert finding.rule == "TP004" and finding.fix.startswith(fix)
+
+
+@pytest.mark.parametrize(
+    ("name", "trains"),
+    [
+        ("DistillTrainer", True),
+        ("TrainerForgetting", True),
+        ("CustomTrainerV2", True),
+        ("TrainerCallback", False),
+        ("MyTrainerConfig", False),
+        ("TrainersGuild", False),
+    ],
+)
+def test_a_trainer_of_a_module_is_known_by_its_name(name: str, trains: bool) -> None:
+    found = port(f"from src.own import {name}\n\n{name}(model=1).train()\n")
+    assert found.status == ("unsupported" if trains else "unchanged")
+    assert [finding.message.partition(" is ")[0] for finding in found.findings] == [name] * trains

@@ -23,7 +23,10 @@ from ..statements.advice import by_objective
 from .embedded_scripts import embedded_script
 
 RULE = "TP004"
-TRAINER = re.compile(r"(?:\w+\.)*\w*Trainer")
+TRAINER = re.compile(
+    r"(?:\w+\.)*\w*Trainer(?!\w*(?:Callback|State|Control|Config|Args|Arguments|Mixin)\b)(?:[A-Z]\w*)?"
+)
+MAKES = re.compile(r"Trainer\w*\(")
 RUNS = re.compile(r"\.(?:train|fit|learn|finetune|fine_tune)\(")
 OF_A_PORT = {"jax", "tunix", "flax", "porter", "porter_runtime"}
 BY_TRL = "Write that training as a script of TRL or transformers and port it"
@@ -40,7 +43,7 @@ def find_unknown_training(porting: Training) -> str | None:
         return name
     if mentions_import(text, OF_A_PORT) and porting.module.roots & OF_A_PORT:
         return None
-    if "Trainer(" in text or ".backward(" in text:
+    if MAKES.search(text) or ".backward(" in text:
         if (name := _unknown_trainer(porting) or _lone_step(porting)) is not None:
             return name
     return embedded_script(porting, RULE)
@@ -62,7 +65,7 @@ def _framework(porting: Training) -> str | None:
 
 def _unknown_trainer(porting: Training) -> str | None:
     module, known = porting.module, trainers_known(porting)
-    if "Trainer(" not in module.text or not RUNS.search(module.text):
+    if not MAKES.search(module.text) or not RUNS.search(module.text):
         return None
     for call in module.calls:
         name = module.code(call.func)
