@@ -102,7 +102,7 @@ def test_the_model_whose_loss_is_minimised_is_trained() -> None:
     ],
 )
 def test_steps_and_batches_of_another_kind_are_named(old: str, new: str, said: str) -> None:
-    _, loop = read(STANDARD.replace(old, new, 1))
+    _, loop = read(WATCH + STANDARD.replace(old, new, 1))
     assert any(said in obstacle.reason for obstacle in loop.obstacles), [each.reason for each in loop.obstacles]
 
 

@@ -332,7 +332,7 @@ OFTEN = "        optimizer.zero_grad()\n"
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("(step + 1) % 4", "step % 4", "other batches than every 4th"),
+        ("(step + 1) % 4", "step % 4", "doesn't step behind every 4 batches"),
         ("loss / 4", "loss / 2", "divided by `2`, and the optimizer steps every `4`"),
         (BEHIND, "        scheduler.step()\n" + BEHIND, "the schedule steps at every batch"),
         (BEHIND, "    scheduler.step(loss)\n" + BEHIND, "`scheduler.step(loss)` steps by what it is given"),

@@ -1,4 +1,4 @@
-"""Training loops that run again on the same optimizer, samplers, and parameters of an optimizer."""
+"""Training loops that run again on the same optimizer, samplers, schedules, and parameters of an optimizer."""
 
 from __future__ import annotations
 
@@ -88,3 +88,19 @@ def test_an_optimizer_of_other_parameters_is_refused(params: str, whose: str) ->
     found = port(SETUP.replace("model.parameters()", params).replace("rows =", base, 1) + LOOP)
     said = [each.message for each in found.findings if "the optimizer gets the parameters of" in each.message]
     assert len(said) == bool(whose) and all(f"`{whose}` alone" in each for each in said), found.findings
+
+
+@pytest.mark.parametrize(
+    ("steps", "optimizer", "said"),
+    [
+        ("optimizer.step()\n    scheduler.step()", "optimizer", ""),
+        ("optimizer.step()\n    scheduler.step()", "other", "`scheduler` is the schedule of another optimizer"),
+        ("scheduler.step()\n    optimizer.step()", "optimizer", "`scheduler`, a schedule, steps before the optimizer"),
+    ],
+)
+def test_the_schedule_is_the_optimizers_and_steps_behind_it(steps: str, optimizer: str, said: str) -> None:
+    made = f"scheduler = torch.optim.lr_scheduler.StepLR({optimizer}, 3)\n"
+    other = "other = torch.optim.AdamW(model.parameters(), lr=1.0)\n"
+    found = port(SETUP + other * (optimizer == "other") + made + LOOP.replace("optimizer.step()", steps))
+    errors = [each.message for each in found.findings if each.severity == "error"]
+    assert len(errors) == bool(said) and all(said in each for each in errors), errors

@@ -27,7 +27,7 @@ from ..script.training import Training
 from .models_trained import model_of
 from .row_order import has_own_order
 from .run_again import run_again
-from .statements.advice import SAMPLER
+from .statements.advice import SAMPLER, STEP_BEHIND
 from .statements.facts import Loop
 from .statements.not_standard import NotStandard
 from .statements.own_parameters import part_trained, whose
@@ -144,6 +144,11 @@ def part(porting: Training, role: str, name: str) -> Site | None:
     return sites[0] if len(sites) == 1 and not named and not _is_others(porting, name, loop) else None
 
 
+def _named_part(porting: Training, role: str, name: str) -> Site | None:
+    """The call of a role that is assigned to `name`."""
+    return next((site for site in porting.sites if site.role == role and site.variable == name), None)
+
+
 def _is_others(porting: Training, name: str, loop: cst.CSTNode | None) -> bool:
     """Whether a name of the loop is bound to what something else than accelerate's or DeepSpeed's set-up gives."""
     loops = [loop] if loop is not None else training_loops(porting.module)
@@ -180,6 +185,10 @@ def loop_parts(porting: Training) -> tuple[Site, Site, Site | None]:
 
 def missing_parts(porting: Training, loop: Loop) -> Iterator[NotStandard]:
     """What the tables don't know of the loop's optimizer, schedule and DataLoader, or that they aren't of this file."""
+    if loop.optimizer and _named_part(porting, "schedule", loop.optimizer) is not None:
+        reason = f"`{loop.optimizer}`, a schedule, steps before the optimizer, by which the first rate is left out"
+        yield NotStandard(loop.statement, reason, STEP_BEHIND)
+        return
     if loop.optimizer:
         yield from _wrong_optimizer(porting, loop)
     if loop.scheduler and (again := _made_again(porting, "schedule", loop.scheduler)):
@@ -189,6 +198,8 @@ def missing_parts(porting: Training, loop: Loop) -> Iterator[NotStandard]:
         reason = f"`{loop.scheduler}` is no schedule that is read{made}"
         fix = "Make it in this file with transformers.get_scheduler, or torch.optim.lr_scheduler.LambdaLR and its like."
         yield NotStandard(node, reason, fix)
+    elif loop.scheduler and (other := _other_optimizer(porting, loop)):
+        yield NotStandard(other, f"`{loop.scheduler}` is the schedule of another optimizer than `{loop.optimizer}`")
     if loop.loader is None:
         return
     name = loader_name(porting, loop)
@@ -226,6 +237,14 @@ def _wrong_optimizer(porting: Training, loop: Loop) -> Iterator[NotStandard]:
         return
     if read_groups(porting.module, params.node) is None:
         yield NotStandard(params.node or optimizer.node, "the optimizer gets groups of parameters of its own")
+
+
+def _other_optimizer(porting: Training, loop: Loop) -> cst.CSTNode | None:
+    """The schedule of the loop where it is made for another optimizer of the file."""
+    schedule, optimizer = part(porting, "schedule", loop.scheduler), part(porting, "optimizer", loop.optimizer)
+    given = schedule.argument("optimizer") if schedule is not None else None
+    named = [site for site in porting.sites if site.role == "optimizer" and given and site.variable == given.text]
+    return schedule.node if schedule is not None and named and optimizer not in named else None
 
 
 def _is_of_another(porting: Training, params: cst.BaseExpression | None, loop: Loop) -> bool:

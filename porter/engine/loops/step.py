@@ -342,10 +342,14 @@ class StepReader:
         if not self.backward:
             return False
         if not self.stepped:
-            loop.optimizer = code(call.args[0].value) if call.args else owner
-            self.stepped = True
+            self.stepped, given = True, call.args[0].value if call.args else None
+            if given is not None and self._is_closure(given):
+                raise NotStandard(call, f"the optimizer steps by a function of its own, `{code(given)}`")
+            loop.optimizer = code(given) if given is not None else owner
         elif owner != loop.optimizer and not call.args:
-            if loop.scheduler not in ("", owner):
+            if loop.scheduler == owner:
+                raise NotStandard(call, "the schedule steps twice for a batch")
+            if loop.scheduler:
                 raise NotStandard(call, "two schedules set the learning rate")
             loop.scheduler = owner
             if not self.in_step:
@@ -353,6 +357,12 @@ class StepReader:
         elif call.args:
             raise NotStandard(call, f"`{code(call)}` steps by what it is given")
         return True
+
+    def _is_closure(self, node: cst.BaseExpression) -> bool:
+        """Whether `optimizer.step(...)` is given a function, and not a scaler an optimizer."""
+        found = self.module.meaning(node) if isinstance(node, cst.Name) else None
+        defined = found is not None and any(binding.kind == "definition" for binding in found[1])
+        return defined or isinstance(node, cst.Lambda)
 
     def _backward(self, call: cst.Call, loss: cst.BaseExpression | None) -> None:
         known = self.backward

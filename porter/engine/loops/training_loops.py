@@ -81,6 +81,9 @@ class _Reader(StepReader):
                     self._guarded(self._beside, line)
             if isinstance(statement, cst.While) and self.loop.max_steps is not None and self.loop.end is None:
                 self._object(statement, "the `while` is asked between passes over the data only")
+        for behind in (statement.orelse, self.inner.orelse):
+            if behind is not None:
+                self._object(behind, "what an `else` behind the batches does belongs to no step")
         loop = self.loop
         trained = self.forward.trained
         loop.model, loop.inputs, loop.call = trained.model, dict(trained.inputs), trained.call
@@ -99,6 +102,9 @@ class _Reader(StepReader):
                 self._object(apart, f"`{called}` doesn't stand behind the backward pass of a batch")
         elif not self.zeroes_itself and not any(map(is_zeroing, held)):
             self._object(statement, "gradients are never set to zero, so that each step adds to those before")
+        elif not self.zeroes_itself and not any(map(is_zeroing, walk(self.inner))):
+            beside = next(node for node in held if is_zeroing(node))
+            self._object(beside, "gradients are set to zero once an epoch, and each step adds to those before")
         elif self.zeroed_early is not None:
             reason = "gradients are set to zero between the backward pass and the optimizer's step"
             self._object(self.zeroed_early, reason)

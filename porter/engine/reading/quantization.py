@@ -199,7 +199,10 @@ def _other_config(porting: Training, given: Argument) -> str | None:
     """The class of a quantisation that is not bitsandbytes', `GPTQConfig`."""
     nodes: list[cst.CSTNode | None] = [given.node]
     nodes += [binding.value for binding in bindings_of(porting.module, given.node)]
-    for node in nodes:
+    while nodes:
+        node = nodes.pop(0)
+        if isinstance(node, cst.IfExp):
+            nodes += [node.body, node.orelse]
         if isinstance(node, cst.Call):
             name = porting.module.qualified(node.func) or ""
             short = name.rsplit(".", 1)[-1]

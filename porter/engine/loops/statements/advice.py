@@ -40,6 +40,7 @@ BESIDE = (
     "the folder, in which it is followed: tpu-port DIR -o OUT."
 )
 FRESH = "Save it once where it is made (model.save_pretrained), and load that folder with from_pretrained here."
+STEP_BEHIND = "Step it behind optimizer.step()."
 SAMPLER = "Give the DataLoader shuffle=, or torch's RandomSampler, SequentialSampler or DistributedSampler."
 LOADER = "Make the batches of a DataLoader with a collate_fn."
 

@@ -179,7 +179,7 @@ class Counts:
             if counter is None or counter.counts != "batches" or counter.restarts:
                 raise NotStandard(test, f"what `{self.module.code(modulo.left)}` counts is not known")
             if counter.ahead != 0:
-                said = f"the optimizer steps at other batches than every {self.module.code(modulo.right)}th one"
+                said = f"the optimizer doesn't step behind every {self.module.code(modulo.right)} batches"
                 raise NotStandard(test, said)
             return modulo.right
         part = _compared(test)
