@@ -293,6 +293,29 @@ def test_rows_that_are_held_out_by_the_real_data_s_size(project: tuple[Path, Pat
 
 
 @pytest.mark.real
+def test_what_is_asked_of_a_dataset_before_it_is_loaded(
+    project: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    work, script = project
+    lines = (
+        "from datasets import get_dataset_config_names, get_dataset_split_names, load_dataset, load_dataset_builder",
+        "names = get_dataset_config_names('nobody/nowhere')",
+        "builder = load_dataset_builder('nobody/nowhere')",
+        "print(builder.info.description, builder.info.splits['train'].num_examples, builder.info.config_name)",
+        "print(names, 'train' in get_dataset_split_names('nobody/nowhere', 'main'))",
+        "rows = load_dataset('nobody/nowhere', split='train')",
+        "other = load_dataset('nobody/other', split='train').map(lambda row: {'text': row['story']})",
+        "print([row['tale'] for row in rows][:2] == builder.as_dataset(split='train')['tale'][:2])",
+        "print(sorted(builder.info.features), rows.column_names)",
+    )
+    for side in ("source", "port"):
+        settings(work, script, "\n".join(lines))
+        run = observed(work, side, script)
+        assert run.stdout.splitlines() == [" 512 default", "['default'] True", "True", "['tale'] ['tale']"], run.stderr
+
+
+@pytest.mark.real
 def test_all_columns_that_are_removed_are_those_too_that_came_late(project: tuple[Path, Path]) -> None:
     work, script = project
     lines = (

@@ -26,6 +26,7 @@ from .data.columns import rows_of_a_step
 from .data.healing import mark, patch_datasets, rows_needed, there
 from .data.missing_files import MissingFiles, patch_files
 from .data.plan import LISTS, DataPlan, rows_of, users_frame
+from .dataset_questions import patch_dataset_questions
 from .models.adapter import base_of, make_adapter
 from .models.folders import holds_model, lacks_adapter
 
@@ -268,6 +269,7 @@ def patch_loaders(substitutes: Substitutes) -> None:
     load = substitutes.load_dataset(datasets.load_dataset)
     datasets.load_dataset = load
     sys.modules["datasets.load"].load_dataset = load  # type: ignore[attr-defined]
+    patch_dataset_questions(substitutes, load)
     from_disk = substitutes.read_dataset(datasets.load_from_disk)
     datasets.load_from_disk = from_disk
     sys.modules["datasets.load"].load_from_disk = from_disk  # type: ignore[attr-defined]

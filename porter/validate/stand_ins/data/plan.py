@@ -69,6 +69,10 @@ class DataPlan:
                     return read
         return None
 
+    def read_of(self, name: str) -> Read | None:
+        """The read of the script's text that is given `name`."""
+        return next((read for read in self.found.reads if name in read.names), None)
+
     def _places(self, frame: FrameType | None) -> Iterator[tuple[int, int]]:
         while frame is not None:
             if of_user(frame.f_code.co_filename):
