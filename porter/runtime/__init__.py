@@ -24,6 +24,7 @@ _HOMES = {
     "distillation.distillation_batches": ("GKDBatches",),
     "distillation.distillation_trainer": ("DistillationTrainer",),
     "losses.dpo_losses": ("dpo_loss",),
+    "training.epochs": ("EvaluationLosses", "train_epoch"),
     "training.hooks": ("log_every",),
     "settings.intervals": ("interval",),
     "models.loading": ("load_arguments", "weight_types"),

@@ -13,6 +13,7 @@ from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, shown
 from ..source.module import Module
 from . import causal_lm
+from .loop_epochs import write_epochs
 from .loop_parameters import GONE, hand_over, holder_of, parameters_for, respelled, self_of
 from .statements.common_statements import Writing
 
@@ -25,10 +26,14 @@ def loop_block(porting: Porting, writing: Writing) -> str:
     parts = _remove_parts(porting)
     given = parameters_for(porting, parts)
     names, step = porting.names, porting.module.indent
-    block = _counted(porting, causal_lm.trainer_block(porting, writing), given)
-    on_self = hand_over(porting, block, parts)
+    block = _counted(porting, causal_lm.trainer_block(porting, writing), given, parts[0])
+    kept = porting.loop.kept if porting.loop is not None else None
+    losses = write_epochs(porting, kept, writing.processes) if kept is not None else ""
+    on_self = hand_over(porting, f"{block}\n{losses}", parts)
     block = respelled(block, on_self)
     _answer_uses(porting, parts, given, on_self)
+    if kept is not None:
+        return f"{block}\n{site.indent}{respelled(losses, on_self)}"
     call = f"with {names.mesh}:\n{site.indent}{step}{names.trainer}.train({names.batches})"
     return f"{block}\n{site.indent}{call}"
 
@@ -36,7 +41,7 @@ def loop_block(porting: Porting, writing: Writing) -> str:
 def _remove_parts(porting: Porting) -> list[Site]:
     """The optimizer, the schedule, the DataLoader and accelerate's `prepare` go with the loop that used them."""
     loader, optimizer, schedule = loop_parts(porting)
-    parts = [part for part in (loader, optimizer, schedule) if part is not None]
+    parts = [part for part in (loader, optimizer, schedule, *_evaluated(porting)) if part is not None]
     site = porting.trainer
     assert site is not None
     for part in parts:
@@ -55,6 +60,12 @@ def _remove_parts(porting: Porting) -> list[Site]:
     return parts
 
 
+def _evaluated(porting: Porting) -> list[Site]:
+    """The DataLoaders whose losses the port computes."""
+    kept = porting.loop.kept if porting.loop is not None else None
+    return list(dict.fromkeys(kept.loaders.values())) if kept is not None else []
+
+
 def _answer_uses(
     porting: Porting, parts: Sequence[Site], given: Mapping[str, Site], on_self: Mapping[str, str]
 ) -> None:
@@ -68,17 +79,27 @@ def _answer_uses(
             assert held is not None
             uses += [use for use in porting.module.references(name, porting.module.scopes[held[0]])
                      if not isinstance(porting.module.parents[use], cst.Param)]  # fmt: skip
-        if part is parts[0]:
+        if part in _evaluated(porting):
+            _count_batches(porting, part, [use for use in uses if not _has_losses(porting, use)], given, on_self)
+        elif part is parts[0]:
             _count_batches(porting, part, uses, given, on_self)
         else:
             _say_uses(porting, part, uses)
+
+
+def _has_losses(porting: Porting, use: cst.CSTNode) -> bool:
+    """Whether a name of a validation loader is read where it holds the losses."""
+    assert porting.loop is not None and porting.trainer is not None
+    at_loop = porting.module.scope(use) is porting.trainer.scope
+    return at_loop and porting.module.span(use)[0] >= porting.module.span(porting.loop.statement)[0]
 
 
 def _goes(porting: Porting, offset: int) -> bool:
     """Whether what stands at `offset` is not in the port: replaced, or inside the loop."""
     site = porting.trainer
     assert site is not None
-    return porting.covered(offset) or site.start <= offset < site.end
+    spans = [porting.module.span(node) for node in porting.loop.gone] if porting.loop is not None else []
+    return porting.covered(offset) or any(start <= offset < end for start, end in spans)
 
 
 def _takes(porting: Porting, call: cst.Call) -> bool:
@@ -89,19 +110,18 @@ def _takes(porting: Porting, call: cst.Call) -> bool:
     return bool(given & {loop.model, loop.optimizer, loop.scheduler} - {""})
 
 
-def _number_of_batches(porting: Porting) -> tuple[Site, str]:
-    """The loop's DataLoader, and the code of the number of its batches."""
-    loader = loop_parts(porting)[0]
+def _number_of_batches(loader: Site) -> str:
+    """The code of the number of a DataLoader's batches."""
     dataset, size, drops = (loader.argument(name) for name in ("dataset", "batch_size", "drop_last"))
     assert dataset is not None
     rows, per = f"len({dataset.text})", size.text if size is not None else "1"
     floor = drops is not None and drops.value.is_literal(True)
-    return loader, f"{rows} // {per}" if floor else f"math.ceil({rows} / {per})"
+    return f"{rows} // {per}" if floor else f"math.ceil({rows} / {per})"
 
 
-def _counted(porting: Porting, code: str, given: Mapping[str, Site]) -> str:
-    """New code in which the length of the DataLoader, which is gone, is calculated."""
-    loader, number = _number_of_batches(porting)
+def _counted(porting: Porting, code: str, given: Mapping[str, Site], loader: Site) -> str:
+    """New code in which the length of a DataLoader, which is gone, is calculated."""
+    number = _number_of_batches(loader)
     names = [loader.variable or "", *(name for name, site in given.items() if site is loader)]
     pattern = rf"(?<![\w.])len\((?:{'|'.join(map(re.escape, names))})\)"
     if loader.variable is None or re.search(pattern, code) is None:
@@ -128,7 +148,10 @@ def _count_batches(
             continue
         if counted:
             reason = "as many batches as the DataLoader had"
-            code = _counted(porting, module.text[start:end], given)
+            if porting.loop is not None and porting.loop.kept and porting.loop.statement in module.ancestors(name):
+                porting.edit(start, end, f"{porting.names.batches}.gpu_batches", loader.rule, reason)
+                continue
+            code = _counted(porting, module.text[start:end], given, loader)
             elsewhere = module.scope(name) is not loader.scope
             porting.edit(start, end, respelled(code, on_self) if elsewhere else code, loader.rule, reason)
             continue

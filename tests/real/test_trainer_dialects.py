@@ -33,6 +33,7 @@ DIALECTS = {
     "trainer_padded_rows": "",
     "trainer_language_modeling": "",
     "torch/cases/loop_plain": "",
+    "torch/cases/loop_epochs": "",
     "loop_accelerate": "--batch-size 3 --accumulate 2",
     "loop_flags": "--clip 0.3",
     "loop_while": "",

@@ -20,6 +20,7 @@ from porter.runtime.batches.evaluation_sets import EvaluationSets
 from porter.runtime.callbacks import TrainerCallback
 from porter.runtime.saving import checkpoints
 from porter.runtime.saving.checkpoints import fresh_dir, resume_dir
+from porter.runtime.training.epochs import train_epoch
 from porter.runtime.training.hooks import log_every
 from porter.runtime.training.metrics_trainer import MetricsTrainer
 from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
@@ -108,6 +109,24 @@ def run_tunix(
     trainer.with_training_hooks(hooks)
     trainer.train(data, held_out)
     return trainer, hooks
+
+
+def test_an_epoch_at_a_time_trains_as_one_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same steps, log lines and losses; the last step of an epoch is known when the epoch is over."""
+    whole, lines = run_tunix(tmp_path, data=[*BATCHES, *BATCHES], max_steps=2 * STEPS)
+    capsys.readouterr()
+    trainer, _ = run_tunix(tmp_path, data=[], max_steps=2 * STEPS)
+    hooks = log_every(3, first_step=True, steps_per_epoch=STEPS)
+    trainer.with_training_hooks(hooks)
+    batches = SimpleNamespace(steps_per_epoch=STEPS, epoch=lambda number: iter(BATCHES))
+
+    losses = [train_epoch(trainer, batches) for _ in range(2)]  # type: ignore[arg-type]
+
+    logged = whole.metrics_logger.get_metric_history("", "loss", "train")
+    np.testing.assert_allclose(np.concatenate(losses), logged, rtol=1e-6)
+    wanted = {line["step"]: line["loss"] for line in lines.history if "loss" in line}
+    assert {line["step"]: line["loss"] for line in hooks.history} == pytest.approx(wanted)
+    np.testing.assert_array_equal(trainer.model.weight[...], whole.model.weight[...])
 
 
 # A run's last step is evaluated where none is due, and what max_steps leaves of an epoch ends as an epoch does.

@@ -110,6 +110,20 @@ def test_evaluation_weights_make_the_trainers_mean(mesh: Any) -> None:
     assert np.allclose(scales / 3, np.array([2 / 1, 2 / 1, 2 / 5, 2 / 5, 1 / 4]) / 5)
 
 
+def test_each_batch_of_an_evaluation_may_stand_for_itself(mesh: Any) -> None:
+    evaluation = TrainerBatches(Rows(4), collate, mesh).evaluation(Rows(6), batch_size=2)
+    made = list(evaluation.singly())
+    assert [numbers(batch) for batch in made] == [[0, 1], [2, 3], [4, 5]] and evaluation.gpu_batches == 3
+    assert [batch["scale"][0] for batch in made] == pytest.approx([1, 1 / 5, 1 / 4])
+    (nothing,) = TrainerBatches(Rows(4), collate, mesh).evaluation(Rows(1)).singly()
+    assert np.isnan(nothing["scale"][0])  # as torch's mean of no token
+
+
+def test_an_epoch_has_its_own_order(mesh: Any) -> None:
+    batches = TrainerBatches(Rows(11), collate, mesh, epochs=1, batch_size=2, accumulation=2, seed=7)
+    assert [number for batch in batches.epoch(1) for number in numbers(batch)] == [*randperm(11, 8)]
+
+
 def test_evaluation_is_grouped_by_length(mesh: Any) -> None:
     grouped = TrainerBatches(Rows(4), collate, mesh, sampling="group_by_length").evaluation(Rows(5), batch_size=2)
     assert sorted(number for batch in grouped for number in numbers(batch)) == [0, 1, 2, 3, 4]

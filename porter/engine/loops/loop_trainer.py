@@ -31,6 +31,7 @@ from ..script.training import Training
 from .besides.filled_names import read_behind
 from .besides.watching import is_saved_elsewhere
 from .called_epochs import known_by_caller
+from .kept.kept_epochs import kept_epochs
 from .models_trained import model_of, say_others, unloaded
 from .parts import fill_groups, loader_name, loop_parts, missing_parts, part
 from .row_order import sampling
@@ -92,6 +93,11 @@ def find_loops(porting: Training) -> list[Site]:
     if obstacles or other:
         return []
     porting.loop = loop
+    loop.kept = kept_epochs(porting, loop, loop_parts(porting)[0])
+    if (kept := loop.kept) is not None:
+        again = {each.line for each in kept.carried}
+        within = [each for each in loop.left if kept.batches in porting.module.ancestors(each.node)]
+        loop.left = [each for each in within if each.node not in again]
     return [_as_site(porting, loop, rule.id)]
 
 
@@ -112,6 +118,7 @@ def may_train_language(text: str) -> bool:
 def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
     module, statement = porting.module, loop.statement
     start, end = module.span(statement)
+    end = start if loop.kept is not None else end  # the port's statements stand in front of it
     line, column = module.location(statement)
     said = {"epochs": loop.epochs, "accumulation": loop.accumulation, "max_grad_norm": loop.clip}
     arguments = [_argument(porting, name, node, rule) for name, node in said.items() if node is not None]
@@ -312,8 +319,7 @@ def _advice_for(porting: Training, loop: Loop, what: str) -> str:
         rows, size = (each.text if each is not None else "" for each in told) if told else ("rows", "8")
         evaluated = f"batches.evaluation({rows or 'rows'}, batch_size={size or 1})"
         return f"trainer.train(batches, {evaluated}) evaluates every eval_every_n_steps of TrainingConfig."
-    gone = [loop.statement, *([loop.function] if loop.function is not None else [])]
-    if what == "saving" and not is_saved_elsewhere(porting.module, gone):
+    if what == "saving" and not is_saved_elsewhere(porting.module, loop.gone):
         return f"{UNSAVED} {CHECKPOINTS}"
     return SAID[what][1]
 
@@ -332,7 +338,7 @@ def _say_left(porting: Training, loop: Loop) -> None:
         if left.what in GUARDS:
             message, fix = GUARDS[left.what]
             porting.find(site.rule, "warning", message, fix, *porting.module.location(left.node), todo=False)
-    for use, name, filled in read_behind(porting.module, loop):
+    for use, name, filled in read_behind(porting.module, loop) if loop.kept is None else ():
         line = porting.module.line_in_file(filled)
         message = f"{name} is read here, and the loop that filled it (line {line}) is Tunix's trainer now."
         porting.find(site.rule, "error", message, HISTORY, *porting.module.location(use))

@@ -54,7 +54,7 @@ def _keep_elif(porting: Porting, holder: cst.If, above: cst.If, taken: bool, rul
 
 
 def keep_block(
-    porting: Porting, holder: cst.If | cst.Try, kept: cst.BaseSuite | None, head: int, rule: str, reason: str
+    porting: Porting, holder: cst.If | cst.Try | cst.With, kept: cst.BaseSuite | None, head: int, rule: str, reason: str
 ) -> bool:
     """Keep one of a statement's blocks, whose header ends (but for its colon) at `head`."""
     module = porting.module

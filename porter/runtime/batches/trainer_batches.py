@@ -199,10 +199,15 @@ class TrainerBatches:
         return self._shape.length
 
     def __iter__(self) -> Iterator[Batch]:
-        return placed(self._made(), self._mesh)
+        return placed(self._made(0, self.steps), self._mesh)
 
-    def _made(self) -> Iterator[Batch]:
-        for group in itertools.islice(self._groups(), self.steps):
+    def epoch(self, number: int) -> Iterator[Batch]:
+        """The micro-batches of one epoch, the first of which is 0, whatever `steps` says."""
+        first = number * self.steps_per_epoch
+        return placed(self._made(first, first + self.steps_per_epoch), self._mesh)
+
+    def _made(self, first: int, stop: int) -> Iterator[Batch]:
+        for group in itertools.islice(self._groups(), first, stop):
             rows, places = self._collate(self._dataset, group, self._deal.batch_size)
             scale = self._micro_batches * self._weights(rows, places)
             yield from self._assemble(rows, scale, self._micro_batches, self.batch_size, self._shape)

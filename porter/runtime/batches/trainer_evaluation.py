@@ -60,6 +60,16 @@ class TrainerEvaluation:
         if rows:
             yield from training._assemble(rows, np.array(weights), 1, self.batch_size, self._shape)
 
+    def singly(self) -> Iterator[Batch]:
+        """Each batch of the GPU run by itself, filled up: its loss is the mean over the tokens that it trains, NaN as
+        in torch where it trains none."""
+        training, dataset, batch_size = self._parts
+        for batch in self._dealt:
+            rows, _ = training._collate(dataset, [batch], batch_size)
+            trained = sum(row.trained for row in rows)
+            scale = np.full(len(rows), 1 / trained if trained else math.nan)
+            yield from training._assemble(rows, scale, 1, self.batch_size, self._shape)
+
     @functools.cached_property
     def whole(self) -> WholeBatches:
         """The same rows as the collator padded them for each GPU process, for a metric of the predictions."""

@@ -127,6 +127,8 @@ class LogLines(TrainingHooks):
 
     def on_train_start(self, train_ctx: Any) -> None:
         steps, managed = train_ctx.config.max_steps, getattr(train_ctx, "is_managed_externally", False)
+        if managed and self._trains:  # the next epoch of `rt.train_epoch`
+            return
         if self.started is not None and not managed and steps is not None and train_ctx.train_steps >= steps:
             raise RuntimeError(
                 f"train() is called again, and Tunix's trainer has made its {steps} steps: transformers would start "
@@ -191,7 +193,9 @@ class LogLines(TrainingHooks):
             self._events.evaluated(train_ctx, {name: value for name, value in line.items() if name != "step"})
 
     def on_train_end(self, train_ctx: Any) -> None:
-        """The last step is still to come."""
+        """The last step is still to come; of a trainer that is managed from outside there may be more trainings."""
+        if getattr(train_ctx, "is_managed_externally", False):
+            return
         self._trains, self._ends = False, int(train_ctx.train_steps)
         self._stopping.ended(train_ctx)
         self._events.ended(train_ctx)

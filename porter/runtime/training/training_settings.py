@@ -175,7 +175,7 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_pr
     step = nnx.jit(trainer.create_eval_step_fn())
     gathered = trainer.gather(eval_batches) if isinstance(trainer, MetricsTrainer) else None
     losses = []
-    with _mesh_of(trainer.model):
+    with mesh_of(trainer.model):
         for batch in eval_batches if gathered is None else gathered.batches:
             inputs = trainer._prepare_inputs(batch)  # a reference model's log-probabilities
             loss, aux = step(trainer.model, shard_input(inputs, trainer.config.data_sharding_axis))
@@ -246,7 +246,7 @@ def _checkpoint_folder(args: Any) -> str:
     return resume_dir(args.output_dir if asked in (True, "True", "true") else asked)
 
 
-def _mesh_of(model: nnx.Module) -> jax.sharding.Mesh:
+def mesh_of(model: nnx.Module) -> jax.sharding.Mesh:
     for leaf in jax.tree.leaves(nnx.state(model, nnx.Param)):
         if isinstance(leaf.sharding, jax.sharding.NamedSharding):
             return leaf.sharding.mesh

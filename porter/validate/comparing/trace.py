@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -214,6 +214,11 @@ class Trace:
 def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     """The metrics that are numbers."""
     return {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+
+
+def epoch_means(losses: Mapping[int, Sequence[float]]) -> list[tuple[int, float]]:
+    """Step → losses of the batches that a loop of the script's own evaluated there, as pairs of (step, mean)."""
+    return [(step, sum(found) / len(found)) for step, found in sorted(losses.items())]
 
 
 def needed(mask: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ import importlib
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -244,6 +244,7 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         return optax.chain(separate_kv(model), recorded_norm())
 
     _record_scaled(observer)
+    _watch_losses(observer, runtime.EvaluationLosses)
     replace_everywhere(runtime, "adamw_hf", telling("adamw", runtime.adamw_hf, observer.optimizer))
     replace_everywhere(runtime, "hf_optimizer", telling("hf_optimizer", runtime.hf_optimizer, observer.hf_optimizer))
     kinds = (runtime.SFTBatches, runtime.TrainerBatches, runtime.PreferenceBatches, runtime.KTOBatches)
@@ -274,6 +275,19 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         replace_everywhere(runtime, name, _saving(getattr(runtime, name), substitutes))
     merged = importlib.import_module(f"{runtime.__name__}.saving.merging").MergedModel
     merged.save_pretrained = _saving(merged.save_pretrained, substitutes)
+
+
+def _watch_losses(observer: Observer, losses: Any) -> None:
+    """The batches that a loop of the script's own evaluates."""
+    every = losses.__iter__
+
+    @functools.wraps(every)
+    def patched_iter(self: Any) -> Iterator[Any]:
+        for loss in every(self):
+            observer.evaluated(self._trainer.train_steps, float(loss))
+            yield loss
+
+    losses.__iter__ = patched_iter
 
 
 def _record_scaled(observer: Observer) -> None:
@@ -322,7 +336,7 @@ def patch_trainer(observer: Observer) -> None:
 
     trainer = peft_trainer.PeftTrainer
     init, train, after_step = trainer.__init__, trainer.train, trainer._post_process_train_step
-    write_metrics = trainer._write_metrics
+    write_metrics, close = trainer._write_metrics, trainer.close
 
     @functools.wraps(init)
     def patched_init(self: Any, model: Any, optimizer: Any, training_config: Any, *args: Any, **kwargs: Any) -> None:
@@ -342,10 +356,22 @@ def patch_trainer(observer: Observer) -> None:
             self.training_hooks.recording.off()  # it would lie where the script says
         later, before = observer.done, len(losses_of(self))
         train(self, observer.batches(self, train_ds), eval_ds, *args, **kwargs)
+        if self.is_managed_externally and not later:  # an epoch: what follows the last one is the loop's own
+            if observer.has_all_steps:
+                observer.finished(self)
+                observer.events.add("cut")
+                raise SystemExit(0)  # as the source's loop is ended there
+            return
         observer.finished(self)
         if later:
             losses = losses_of(self)[before:]
             observer.events.trained(len(losses), sum(losses) / max(1, len(losses)))
+
+    @functools.wraps(close)
+    def patched_close(self: Any) -> None:
+        if self.is_managed_externally:
+            observer.finished(self)
+        close(self)
 
     @functools.wraps(after_step)
     def patched_after(self: Any, aux: Any) -> None:
@@ -360,7 +386,7 @@ def patch_trainer(observer: Observer) -> None:
             observer.evaluation(int(metrics_buffer.step), loss, getattr(self, "evaluated", {}) | named)
         write_metrics(self, metrics_buffer)
 
-    trainer.__init__, trainer.train = patched_init, patched_train
+    trainer.__init__, trainer.train, trainer.close = patched_init, patched_train, patched_close
     trainer._post_process_train_step, trainer._write_metrics = patched_after, patched_write
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..comparing.adapter_starts import starts_of
 from ..comparing.configuration import one_dtype
 from ..comparing.preferences import METRICS, means
-from ..comparing.trace import Row, Step, Trace, numbers
+from ..comparing.trace import Row, Step, Trace, epoch_means, numbers
 from ..observing.events import Events
 from ..observing.settings import Settings
 from ..stand_ins.sampled import distilled, rollouts
@@ -52,6 +52,7 @@ class Observer:
         self._metrics: list[dict[str, float]] = []
         self._steps: list[Step] = []
         self._evaluations: list[tuple[int, float]] = []
+        self._evaluated: dict[int, list[float]] = {}
         self._measured: dict[int, dict[str, float]] = {}
         self._initial: dict[str, np.ndarray] = {}
         self._schedule: list[float] = []
@@ -100,6 +101,11 @@ class Observer:
             self._evaluations.append((step, loss))
             self._measured[step] = self._measured.get(step, {}) | numbers(measured)
 
+    def evaluated(self, step: int, loss: float) -> None:
+        """A batch of an evaluation that a loop makes at this step, by `rt.EvaluationLosses`."""
+        if not self._done:
+            self._evaluated.setdefault(step, []).append(loss)
+
     def start_from_source(self, model: Any) -> None:
         """Give the model the source's initial adapter; what doesn't fit stays its own, and shows in the comparison."""
         if self._initial:
@@ -122,8 +128,13 @@ class Observer:
         """Whether the training that is watched step by step is over."""
         return self._done
 
+    @property
+    def has_all_steps(self) -> bool:
+        """Whether the steps that are compared have been trained."""
+        return len(self._steps) >= self.settings.steps
+
     def begin(self, trainer: Any) -> None:
-        if self._done:
+        if self._done or self._running:  # an epoch of a loop that keeps them
             return
         self._running = True
         self._started = time.monotonic()
@@ -140,7 +151,8 @@ class Observer:
         buckets = getattr(data, "buckets", ()) or getattr(data, "shapes", ())
         if buckets and not self._done:
             self._config["buckets"] = list(buckets)  # which deal or pack the rows of a step by length
-        for number, batch in enumerate(data):
+        before = 0 if self._done else len(self._steps) * accumulation  # epochs of a loop that keeps them
+        for number, batch in enumerate(data, before):
             if number >= self.settings.steps * accumulation:
                 return
             if not self._done:
@@ -189,7 +201,7 @@ class Observer:
             schedule=tuple(self._schedule),
             initial=self._initial,
             final=final,
-            evaluations=tuple(self._evaluations),
+            evaluations=(*self._evaluations, *epoch_means(self._evaluated)),
             measured=self._measured,
             notes=tuple(self.substitutes.notes),
             seconds=time.monotonic() - self._started,

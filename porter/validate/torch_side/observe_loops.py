@@ -43,7 +43,11 @@ class Watch:
         import transformers
 
         labels = kwargs.get("labels")
-        if self.busy or not torch.is_grad_enabled() or self.observer.done:
+        if self.busy or self.observer.done:
+            return
+        if not torch.is_grad_enabled():
+            if labels is not None and isinstance(module, transformers.PreTrainedModel):
+                self.observer.evaluated(outputs)
             return
         if labels is None:
             if isinstance(module, transformers.PreTrainedModel) and module.get_output_embeddings() is not None:

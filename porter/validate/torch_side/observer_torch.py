@@ -11,7 +11,7 @@ import numpy as np
 from ..comparing import preferences
 from ..comparing.adapter_starts import starts_of
 from ..comparing.configuration import one_dtype
-from ..comparing.trace import Row, Step, Trace, numbers
+from ..comparing.trace import Row, Step, Trace, epoch_means, numbers
 from ..observing.events import Events
 from ..observing.settings import LATE, Settings
 from ..stand_ins.sampled import rollouts
@@ -39,6 +39,7 @@ class Observer:
         self.schedule: list[float] = []
         self.steps: list[Step] = []
         self.evaluations: list[tuple[int, float]] = []
+        self._evaluated: dict[int, list[float]] = {}
         self.measured: dict[int, dict[str, float]] = {}
         self.initial: dict[str, np.ndarray] = {}
         self.near_ties = NearTies()
@@ -137,6 +138,13 @@ class Observer:
         self.initial = trained_tensors(model)
         self.config = settings_of(settings, model, optimizer, self.initial)
         self.config["starts"] = starts_of(self.initial)
+        self.config["loop"] = True
+
+    def evaluated(self, outputs: Any) -> None:
+        """What a loop written by hand computes without gradients is a batch of an evaluation at this step."""
+        loss = getattr(outputs, "loss", None)
+        if loss is not None:
+            self._evaluated.setdefault(len(self.steps), []).append(float(loss))
 
     def samples(self) -> None:
         """A trainer that samples what it trains on."""
@@ -252,7 +260,7 @@ class Observer:
             initial=self.initial,
             final=trained_tensors(trainer.model),
             gradients=typical_gradients(trainer.model, self._optimizer),
-            evaluations=tuple(self.evaluations),
+            evaluations=(*self.evaluations, *epoch_means(self._evaluated)),
             measured=self.measured,
             dataset=tuple(self.dataset),
             notes=tuple(self.substitutes.notes),

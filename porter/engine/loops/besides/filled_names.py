@@ -28,7 +28,7 @@ def read_behind(module: Module, loop: Loop) -> Iterator[tuple[cst.CSTNode, str, 
     gone = [loop.statement, *([loop.function] if loop.function is not None else [])]
     found: dict[str, cst.CSTNode] = {}
     for node in inside(loop.statement):
-        for target in _filled(node):
+        for target in filled(node):
             code = module.code(target)
             if code not in parts and code not in found and isinstance(target, cst.Name | cst.Attribute):
                 use = _first_use(module, target, gone)
@@ -37,7 +37,7 @@ def read_behind(module: Module, loop: Loop) -> Iterator[tuple[cst.CSTNode, str, 
                     yield use, code, node
 
 
-def _filled(node: cst.CSTNode) -> list[cst.BaseExpression]:
+def filled(node: cst.CSTNode) -> list[cst.BaseExpression]:
     """What a statement fills: `losses` of `losses.append(x)`, `self.history` of `self.history["loss"].append(x)`."""
     if isinstance(node, cst.Call):
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in FILLS:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from .counts import End
 from .made_labels import Unlabelled
 from .not_standard import NotStandard
+
+if TYPE_CHECKING:
+    from ..kept.facts import KeptEpochs
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Loop:
     those left before it. `end` says when `max_steps` are over; `ends_all`: no later epoch trains on then.
     `first_epoch`: where `range(first, epochs)` begins. `scheduled_by_epoch`: the schedule steps once an epoch.
     `clip_if`, `autocast_if`: the conditions under which gradients are clipped and products computed in 16 bits.
+    `kept`: where the loop over epochs stays and only the one over batches goes.
     `obstacles`: what makes it another loop than the standard one.
     """
 
@@ -60,8 +65,16 @@ class Loop:
     function: cst.FunctionDef | None = None
     unlabelled: Unlabelled | None = None
     inputs: dict[str, str] = field(default_factory=dict)
+    kept: KeptEpochs | None = None
     left: list[Left] = field(default_factory=list)
     obstacles: list[NotStandard] = field(default_factory=list)
+
+    @property
+    def gone(self) -> list[cst.CSTNode]:
+        """What of the source Tunix's trainer takes the place of."""
+        if self.kept is not None:
+            return [self.kept.batches, *self.kept.gone]
+        return [self.statement, *([self.function] if self.function is not None else [])]
 
     @property
     def sums(self) -> bool:
