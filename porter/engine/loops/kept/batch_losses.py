@@ -17,7 +17,8 @@ import libcst as cst
 from ....source.module import Module
 from ....source.scopes import children, walk
 from ..statements.blocks import last_name, lines_of
-from ..statements.forward import ForwardPass, NotStandard
+from ..statements.forward import ForwardPass, ModelCall
+from ..statements.not_standard import NotStandard
 
 SAME = ("detach", "cpu", "float", "clone", "numpy", "double", "mean")  # methods behind which a loss is the same
 NUMBERS = ("item", "tolist")
@@ -25,8 +26,10 @@ NUMBERS = ("item", "tolist")
 
 @dataclass(frozen=True)
 class LossNumber:
-    """A loss: the `whole` of a batch, or its `share` of an accumulated step; `plain`: a Python number, no tensor."""
+    """A loss that `called` computes: the `whole` of a batch, or its `share` of an accumulated step; `plain`: a Python
+    number, no tensor."""
 
+    called: ModelCall
     kind: Literal["whole", "share"]
     plain: bool
 
@@ -45,9 +48,9 @@ class BatchLosses:
         self.others: list[cst.CSTNode] = []
         self.understood = True
         if isinstance(target, cst.Tuple | cst.List):
-            self.understood = self.forward.take_apart(target)
+            self.understood = self.forward.batch.take_apart(target)
         elif isinstance(target, cst.Name):
-            self.forward.parts[target.value] = "*"
+            self.forward.batch.by_name[target.value] = "*"
 
     def read(self, lines: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
         """The lines that do more than lead to the loss, each when those above it are read; contexts are looked into."""
@@ -68,9 +71,13 @@ class BatchLosses:
             name = line.target.value if isinstance(line.target, cst.Name) else ""
             divides = isinstance(line.operator, cst.DivideAssign) and self.module.code(line.value) == self.divisor
             if divides and name in self.forward.losses and name not in self.numbers:
-                self.numbers[name] = LossNumber("share", plain=False)
+                self.numbers[name] = LossNumber(self.forward.losses[name], "share", plain=False)
                 return True
             return False
+        if self.forward.batch.take_out(line):
+            return True
+        if isinstance(line, cst.Expr) and isinstance(line.value, cst.Call):
+            return self.forward.fills_labels(line.value)
         if not isinstance(line, cst.Assign) or len(line.targets) != 1:
             return False
         target, value = line.targets[0].target, line.value
@@ -91,15 +98,10 @@ class BatchLosses:
 
     def _takes_apart(self, target: cst.Tuple | cst.List, value: cst.BaseExpression) -> bool:
         if self.forward.part(value) == "*":
-            return self.forward.take_apart(target)
-        given = [self.forward.part(each.value) for each in value.elements] if isinstance(value, cst.Tuple) else []
-        if not given or None in given or len(given) != len(target.elements):
+            return self.forward.batch.take_apart(target)
+        if not isinstance(target, cst.Tuple) or not isinstance(value, cst.Tuple):
             return False
-        for held, part in zip(target.elements, given, strict=True):  # ids, labels = ids.to(x), labels.to(x)
-            if not isinstance(held.value, cst.Name) or part is None:
-                return False
-            self.forward.parts[held.value.value] = part
-        return True
+        return self.forward.batch.each_holds(target, value)
 
     def number(self, node: cst.BaseExpression) -> LossNumber | None:
         """The loss that an expression is, moved or not; None for any other."""
@@ -114,22 +116,23 @@ class BatchLosses:
                 break
         if isinstance(node, cst.Name) and node.value in self.numbers:
             held = self.numbers[node.value]
-            return LossNumber(held.kind, plain or held.plain)
+            return LossNumber(held.called, held.kind, plain or held.plain)
         if isinstance(node, cst.BinaryOperation):
             return self._calculated(node, plain)
         try:
-            return LossNumber("whole", plain) if self.forward.is_loss(node) else None
+            called = self.forward.loss_of(node)
         except NotStandard:  # `len(batch)` might be a model's call
             return None
+        return LossNumber(called, "whole", plain) if called is not None else None
 
     def _calculated(self, node: cst.BinaryOperation, plain: bool) -> LossNumber | None:
         """`loss / n`, and `loss.item() * n` of a share."""
         by = self.module.code(node.right)
         found = self.number(node.left) if self.divisor and by == self.divisor else None
         if found is not None and isinstance(node.operator, cst.Divide) and found.kind == "whole":
-            return LossNumber("share", plain or found.plain)
+            return LossNumber(found.called, "share", plain or found.plain)
         if found is not None and isinstance(node.operator, cst.Multiply) and found.kind == "share":
-            return LossNumber("whole", plain or found.plain)
+            return LossNumber(found.called, "whole", plain or found.plain)
         return None
 
     def numbers_in(self, line: cst.CSTNode) -> list[cst.BaseExpression]:
@@ -141,10 +144,15 @@ class BatchLosses:
     def is_free_of_batches(self, line: cst.CSTNode, but: Sequence[cst.BaseExpression]) -> bool:
         """Whether a line, but for the losses in it, reads nothing of the batch or of what the model makes of it."""
         inner = {id(node) for each in but for node in walk(each)}
-        held = {*self.forward.parts, *self.forward.outputs, *self.forward.losses, *self.forward.dicts, *self.numbers}
-        held |= {*self.forward.own_loss.logits, *self.forward.own_loss.labels, self.forward.model}
+        held = self.held() | {self.forward.model}
         names = [node for node in walk(line) if isinstance(node, cst.Name) and id(node) not in inner]
         return not any(name.value in held and not self._is_keyword(name) for name in names)
+
+    def held(self) -> set[str]:
+        """The names of the batch, and of what the model makes of it."""
+        forward, batch = self.forward, self.forward.batch
+        made = {*forward.outputs, *forward.losses, *forward.own_loss.logits, *forward.own_loss.labels}
+        return {*batch.by_name, *batch.dicts, *made, *self.numbers}
 
     def _is_keyword(self, name: cst.Name) -> bool:
         """`loss` of `show(loss=1)` and of `outputs.loss`."""

@@ -98,7 +98,9 @@ def _last(module: Module, loop: Loop, reader: BatchLosses, name: str, uses: Sequ
     """The last batch's loss, where it is read as a number alone."""
     if loop.accumulation is not None or loop.accumulates:
         return None
-    found = reader.numbers.get(name) or (LossNumber("whole", plain=False) if name in reader.forward.losses else None)
+    found, tensor = reader.numbers.get(name), reader.forward.losses.get(name)
+    if found is None and tensor is not None:
+        found = LossNumber(tensor, "whole", plain=False)
     if found is None or not all(found.plain or _asks_number(module, use) for use in uses):
         return None
     return Carried(name, "last")

@@ -25,6 +25,7 @@ from ...script.sites import Site
 from ...script.training import Training
 from ..statements.blocks import last_name, lines_of
 from ..statements.facts import Loop
+from ..statements.forward import ModelCall
 from .batch_losses import BatchLosses
 from .carried_names import read_outside
 from .facts import Evaluated, KeptEpochs
@@ -226,25 +227,30 @@ def _evaluated(
     for line in reader.read(lines_of(node.body)):
         numbers = reader.numbers_in(line)
         added = line.value if isinstance(line, cst.AugAssign) and isinstance(line.operator, cst.AddAssign) else None
-        bare = [each for each in numbers if (loss := reader.number(each)) is None or not loss.plain]
-        known = all(each is added for each in bare) and not (bare and _calculates_with_torch(module, loop, function))
-        if not reader.understood or not known or not reader.is_free_of_batches(line, numbers):
+        for each in numbers:
+            loss = reader.number(each)
+            if loss is None or not _is_trained(module, loop, loss.called, call):
+                return None
+            if not loss.plain and (each is not added or _calculates_with_torch(module, loop, function)):
+                return None
+            tensors += [] if loss.plain else [each]
+        if not reader.understood or not reader.is_free_of_batches(line, numbers):
             return None
         uses += numbers
-        tensors += bare
-    forward = reader.forward
-    held = {*forward.losses, *reader.numbers, *forward.parts, *forward.outputs, *forward.dicts}
-    bound = [each for each in _names_in(node) if each.value in held]
+    bound = [each for each in _names_in(node) if each.value in reader.held()]
     if any(read_outside(module, each, node, node, trained) for each in bound):
         return None
-    if forward.call is None or outside(module, forward.call.func, call) != loop.model:
+    if not reader.understood or not uses or node.orelse is not None:
         return None
-    same = forward.inputs == loop.inputs and _masked(module, forward) == _masked(module, loop)
-    if not reader.understood or not same or not uses or node.orelse is not None:
-        return None
-    losses = sorted(forward.losses | set(reader.numbers))
+    losses = sorted({*reader.forward.losses, *reader.numbers})
     name = losses[0] if len(losses) == 1 else "loss"
     return Evaluated(node, target, name, tuple(reader.parts), tuple(uses), tuple(tensors), function)
+
+
+def _is_trained(module: Module, loop: Loop, called: ModelCall, by: cst.Call | None) -> bool:
+    """Whether a call is one of the loop's model, given the same of the batch as it trains on."""
+    same = dict(called.inputs) == loop.inputs and _masked(module, called) == _masked(module, loop)
+    return same and called.call is not None and outside(module, called.call.func, by) == loop.model
 
 
 def _names_in(node: cst.For) -> list[cst.Name]:
