@@ -129,10 +129,27 @@ def _repeats(porting: Training, call: cst.Call) -> bool:
         if isinstance(ancestor, cst.FunctionDef) or ancestor in made_in:
             return False
         if isinstance(ancestor, cst.For | cst.While):
-            return True
+            return not _made_anew(porting, ancestor, call)
         if isinstance(ancestor, cst.IndentedBlock) and _is_left(ancestor, below, (cst.Return, cst.Raise, cst.Break)):
             return False  # a loop that tries until it has trained
         below = ancestor
+    return False
+
+
+def _made_anew(porting: Training, loop: cst.For | cst.While, call: cst.Call) -> bool:
+    """Whether each round makes the trainer that `call` trains, or is given, by the function that makes it."""
+    module, trainer = porting.module, porting.trainer
+    maker = function_around(module, trainer.node) if trainer is not None else None
+    makes = calls_of(module, maker) if maker is not None else []
+    receiver = [call.func.value] if isinstance(call.func, cst.Attribute) else []
+    held = {module.code(node) for node in (*receiver, *(argument.value for argument in call.args))}
+    for statement in loop.body.body if isinstance(loop.body, cst.IndentedBlock) else ():
+        if call in {*inside(statement)}:
+            return False
+        for small in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+            if isinstance(small, cst.Assign) and small.value in makes:
+                if held & {module.code(target.target) for target in small.targets}:
+                    return True
     return False
 
 

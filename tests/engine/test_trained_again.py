@@ -77,3 +77,21 @@ def test_a_trainer_made_in_the_loop_trains_each_time() -> None:
     body = "".join(f"    {line}" for line in made.strip().splitlines(keepends=True))
     found = port(f"{head}for seed in range(3):\n{body}\n    trainer.train()\n")
     assert SAID not in str(found.recipe.findings) and "start_anew" not in found.after
+
+
+@pytest.mark.parametrize(
+    ("round_", "times"),
+    [
+        ("    trainer = build()\n    trainer.train()\n", 0),
+        ("    trainer = build()\n    print(seed)\n    if seed:\n        trainer.train()\n", 0),
+        ("    other = build()\n    trainer.train()\n", 1),
+        ("    if seed:\n        trainer = build()\n    trainer.train()\n", 1),
+        ("    trainer.train()\n    trainer = build()\n", 1),
+    ],
+)
+def test_a_trainer_that_a_function_makes_in_the_loop_trains_each_time(round_: str, times: int) -> None:
+    script = sft_script(after="")
+    head, made = script[: script.index("model = ")], script[script.index("model = ") :].strip()
+    body = "".join(f"    {line}" for line in made.splitlines(keepends=True))
+    build = f"{head}def build():\n{body}\n    return trainer\n\ntrainer = build()\n"
+    assert port(f"{build}for seed in range(3):\n{round_}").after.count("start_anew") == times

@@ -83,7 +83,9 @@ def test_settings_and_lengths(pair: Callable[[str], tuple[Any, Any, Any]]) -> No
     settings["eos_token_id"] = sorted({int(free[0, -10]), int(free[1, -5])})
     for least, ngram in ((0, 0), (14, 0), (14, 2)):
         settings |= {"min_new_tokens": least, "no_repeat_ngram_size": ngram}
-        assert np.array_equal(rt.generate(model, **batch, **settings), theirs.generate(**tensors, **settings).numpy())
+        expected = theirs.generate(**tensors, **settings).numpy()
+        assert np.array_equal(rt.generate(model, **batch, **settings), expected)
+        assert np.array_equal(rt.generate(theirs, **batch, **settings), expected)  # a model that stayed torch's
 
     def compiled() -> int:
         return sum(run._cache_size() for run in generation._RUNS[model].values())
@@ -232,5 +234,7 @@ def test_a_called_model_gives_transformers_loss_and_logits(
         )
         assert torch.allclose(ours.logits[real], expected.logits[real], atol=2e-4, rtol=1e-3)
         assert rt.causal_lm_output(model, ids[:, :4]).loss is None
+        own = rt.causal_lm_output(theirs, **given, labels=ids if wanted is None else wanted)
+        assert own.loss == expected.loss and torch.equal(own.logits, expected.logits)
     with pytest.raises(ValueError, match="past_key_values"):
         rt.causal_lm_output(model, batch["input_ids"], past_key_values=())

@@ -52,9 +52,22 @@ def generate(
     `transformers`: the
     release whose GenerationConfig and lengths hold, before 5 without the checkpoint's settings (see `settle`).
 
+    A model of torch's, which a function of the script may be given as well, generates by itself, on the host.
+
     ValueError by name for a setting without a counterpart (beams, stopping criteria, ...).
     """
     model = getattr(model, "unmerged", model)  # merge_and_unload's: its adapters give the same tokens
+    if not isinstance(model, nnx.Module) and hasattr(model, "generate"):
+        import torch
+
+        own = {
+            "generation_config": generation_config,
+            "streamer": streamer,
+            "attention_mask": attention_mask,
+        } | settings
+        rows = {"input_ids": input_ids if input_ids is not None else inputs, "attention_mask": attention_mask}
+        own |= {name: torch.as_tensor(np.array(value)) for name, value in rows.items() if value is not None}
+        return np.asarray(model.generate(**own))
     asked = settle(model, tokenizer, generation_config, settings, {}, transformers)
     given = input_ids if input_ids is not None else inputs
     if given is None and asked.bos is not None:

@@ -34,13 +34,16 @@ def causal_lm_output(
 
     `input_ids`, `attention_mask`, `labels`: (B, T), torch's, NumPy's or JAX's; a label of -100 is not counted, and the
     token at t predicts the label at t + 1. The loss is the mean over all labels that count. Adapters count, their
-    dropout is off, as it is behind `model.eval()`.
+    dropout is off, as it is behind `model.eval()`. A model of torch's, which a function of the script may be given as
+    well, is called as it is.
 
     ValueError by name for a keyword without a counterpart (past_key_values, output_hidden_states=True, ...).
     """
     import torch
     from transformers.modeling_outputs import CausalLMOutput
 
+    if isinstance(model, torch.nn.Module):
+        return model(input_ids=input_ids, attention_mask=attention_mask, labels=labels, **others)
     for name, value in others.items():
         if name not in OF_FORWARD or (name.startswith("output_") and value) or (name == "return_dict" and not value):
             raise ValueError(f"{name}={value!r}: Tunix's model gives logits and a loss alone")
