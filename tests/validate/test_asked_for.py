@@ -120,3 +120,37 @@ def test_early_stopping_sees_the_best_checkpoint_that_the_script_keeps(best: boo
         with pytest.raises(AssertionError):
             EarlyStopping().on_train_begin(args, None, None)
     assert args.load_best_model_at_end is False
+
+
+PUSHED = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+import transformers
+from porter.validate.observing.events import Events
+from porter.validate.torch_side.asked_for import watch_outputs
+events = Events(Path("."), Path("."), "train.py")
+watch_outputs(SimpleNamespace(events=events, substitutes=SimpleNamespace(note=lambda line: None)))
+class Own(transformers.Trainer):
+    def __init__(self): self.args = SimpleNamespace(output_dir="out", hub_model_id=None)
+    def save_model(self, **kwargs): print("saved")
+class WithCard(Own):
+    def create_model_card(self, model_name=None, dataset_name=None, tags=None): pass
+for cls, word in ((Own, "language"), (Own, "repo_id"), (WithCard, "language")):
+    try:
+        cls().push_to_hub("done", token="x", **{word: "me/it"})
+        print(events.found[-1]["items"])
+    except TypeError as error:
+        print(error)
+"""
+
+
+def test_keywords_that_the_trainer_s_upload_does_not_know_end_it_as_they_do_in_the_library(tmp_path: Path) -> None:
+    """It hands them on to the model card: nothing is uploaded to the repository that `repo_id` names."""
+    done = forked.run(PUSHED, cwd=tmp_path)
+
+    assert done.stdout.splitlines() == [
+        *("saved", "['out']"),
+        *("saved", "got an unexpected keyword argument 'repo_id'"),
+        *("saved", "got an unexpected keyword argument 'language'"),
+    ], done.stderr

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -175,8 +176,11 @@ def watch_outputs(observer: Observer) -> None:
     events.watch_uploads(tell=tell)
     trainer = transformers.Trainer
 
+    push, card = inspect.signature(trainer.push_to_hub), trainer.create_model_card
+
     def pushed(self: Any, *args: Any, **kwargs: Any) -> None:
         self.save_model(_internal_call=True)  # as transformers does first
+        _check_card(self, card, push.bind(self, *args, **kwargs).arguments.get("kwargs", {}))
         tell("nothing was pushed to the Hub")
         events.add("upload", items=[repository(self.args)])
 
@@ -188,6 +192,14 @@ def watch_outputs(observer: Observer) -> None:
     for name in ("save_metrics", "log_metrics"):
         events.watch(trainer, name, lambda *a, **k: events.add("metrics"))
     _watch_evaluations(trainer, events)
+
+
+def _check_card(trainer: Any, card: Any, asked: dict[str, Any]) -> None:
+    """TypeError for what `push_to_hub` is `asked` beside its own keywords and the model card doesn't take."""
+    import transformers
+
+    own = type(trainer).create_model_card  # TRL has cards of its own
+    inspect.signature(card if own is transformers.Trainer.create_model_card else own).bind(trainer, **asked)
 
 
 def _watch_evaluations(trainer: Any, events: Events) -> None:
