@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from . import ipython, platforms, trackers
+from .databases import stand_in_tables
 from .finder import StandInFinder, append, hide_from_libraries
 from .hub import patch_hub
 from .nltk_data import stand_in_nltk_data
@@ -66,6 +67,7 @@ def stand_in_world(
     append(finder)
     hide_from_libraries(finder)
     patch_hub(note)
+    stand_in_tables(sources, note)
     stand_in_nltk_data(Path(work) / "nltk_data", sources, note)
     if not tensorboard:
         _stand_in_tensorboard(finder, sources)
