@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 import pytest
 
 from .porting import port
@@ -65,6 +67,8 @@ CALL = '        train_loss = train_epoch(model, loader, optimizer, scheduler, "c
         (CALL, f"        if epoch:\n    {CALL}        else:\n            train_loss = 0\n", "isn't called by every"),
         ("    total = 0\n", "    total = 0\n    every = pick(net.config)\n", "known within `train_epoch` alone"),
         (CALL, f"{CALL}        prune(model)\n", "`prune` gets `model`"),
+        ("net.parameters(), 0.5", "net.parameters(), len(device)", "`len(device)` is known within `train_epoch` alone"),
+        ("def train_epoch(", "@timed\ndef train_epoch(", "it runs several times"),
         ("            sched.step()\n", "            sched.step(loss)\n", "steps by what it is given"),
     ],
 )
@@ -73,6 +77,21 @@ def test_an_epoch_of_another_kind_is_refused(old: str, new: str, why: str) -> No
     found = port(SCRIPT.replace(old, new, 1))
     assert found.status == "unsupported" and found.edits == ()
     assert any(why in finding.message for finding in found.findings), found.findings
+
+
+HEAD, EPOCH, MAIN = SCRIPT.removesuffix("\n\n\nmain()\n").split("\n\n\ndef ")
+
+
+@pytest.mark.parametrize(("owner", "status"), [("self", "ported"), ("tuner", "unsupported")])
+def test_an_attribute_of_self_is_known_in_another_method_and_nowhere_else(owner: str, status: str) -> None:
+    method = f"def {EPOCH}".replace("(net,", "(self, net,").replace("0.5", "self.limit")
+    main = f"def {MAIN}".replace("train_epoch(", f"{owner}.train_epoch(").replace("main()", f"main({owner})")
+    text = f"{HEAD}\n\n\nclass Tuner:\n    limit = 0.25\n\n{indent(method, '    ')}\n\n\n"
+    text += f"{indent(main, '    ')}\n\n\nTuner().main()\n" if owner == "self" else f"{main}\n\n\nmain(Tuner())\n"
+    found = port(text)
+    assert found.status == status, found.findings
+    known = any("`self.limit` is known within `train_epoch` alone" in each.message for each in found.findings)
+    assert known is (owner == "tuner"), found.findings
 
 
 def test_another_function_that_trains_in_each_epoch_is_named() -> None:

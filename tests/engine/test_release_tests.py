@@ -140,6 +140,10 @@ def keep(cls, kw):
         ("", "given = {k: v for k, v in kwargs.items() if k not in accepted}"),
         ("other = {}", "kwargs = {k: v for k, v in other.items() if k in accepted}"),
         (KEEP.replace("return kw\n", "return other\n"), "given = keep(SFTTrainer, kwargs)"),
+        (
+            KEEP.replace("return kw\n", "return {k: v for k, v in kw.items() if k in set()}\n"),
+            "given = keep(SFTTrainer, kwargs)",
+        ),
     ],
 )
 def test_what_else_is_taken_of_a_dictionary_is_not_known(before: str, filtered: str) -> None:

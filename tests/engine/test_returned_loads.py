@@ -70,6 +70,8 @@ def test_every_return_loads_it(body: str, made: str, loads: list[str]) -> None:
 
 def test_a_return_of_something_else_is_left_to_a_person() -> None:
     assert ported(OTHER)[0] == "partial"
+    pair = PAIRS.replace("        return model, tokenizer", "        return open(name)")
+    assert ported(pair, "model, tokenizer")[0] == "partial"
 
 
 @pytest.mark.parametrize("body", [ONCE, TRIED])

@@ -32,6 +32,8 @@ IN_FUNCTION = (
     "    return get_peft_model(model, LoraConfig(task_type='CAUSAL_LM'))\n"
 )
 INDENTED = "    " + (MODEL + PUT_IN + WHOLE).rstrip().replace("\n", "\n    ") + "\n"
+DEEPER = "".join(f"    {line}\n" for line in INDENTED.splitlines())
+AGAIN = "\n    seed = 5"
 MAIN = f"def main():\n{INDENTED}"
 CLASS = (
     "class Run:\n    def __init__(self, args):\n        self.args = args\n        {init}\n    def seed(self):\n"
@@ -93,6 +95,13 @@ def drawn(script: str, **options: object) -> str:
         (MODEL + "torch.manual_seed(args.seed)\n" + PUT_IN + "args = None\n" + WHOLE, "42"),
         (CLASS.format(init="set_seed(args.seed)\n        self.args = None", go="pass"), "42"),
         ("torch.manual_seed(True)\n" + MODEL + PUT_IN + WHOLE, "42"),  # no number
+        # behind them in the constructor, where a test isn't met, in a parameter that is bound again
+        (f"class Run:\n    def __init__(self):\n{DEEPER}        set_seed(args.seed)\nRun()\n", "42"),
+        ("if args.seed:\n    pass\nelse:\n    torch.manual_seed(args.seed)\n" + MODEL + PUT_IN + WHOLE, "42"),
+        (
+            f"{IN_FUNCTION.replace('config):', 'seed):' + AGAIN)}set_seed(args.seed)\nmodel = make(args.seed)\n{WHOLE}",
+            "args.seed",
+        ),
     ],
 )
 def test_the_last_seed_above_draws_them(script: str, seed: str) -> None:

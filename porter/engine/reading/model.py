@@ -333,7 +333,7 @@ def _returned_values(module: Module, node: cst.BaseExpression) -> list[cst.BaseE
             return []
         call, index = bindings[0].value, bindings[0].index
     function = module.callees.get(call) if isinstance(call, cst.Call) else None
-    if function is None or function.name.value == "__init__":
+    if function is None:
         return []
     values = [value for value in returned(module, function) if not is_dead(module, value)]
     if index is None:
