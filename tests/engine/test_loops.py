@@ -392,7 +392,16 @@ def test_of_a_schedule_that_steps_by_batch_and_by_epoch_the_one_at_the_epoch_is_
     assert found.status == "unsupported"
     said = [finding.message for finding in found.findings if finding.severity == "error"]
     assert any("a schedule steps with the batches too" in each for each in said)
-    assert any("`scheduler` is no schedule that is read" in each for each in said)
+    assert any("`scheduler` isn't made by a schedule that is read" in each for each in said)
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "said"), [("True", "another order than the GPU run's"), ("False", "in their order")]
+)
+def test_what_the_seed_of_a_loop_orders(shuffle: str, said: str) -> None:
+    text = SCRIPT.replace("CALL", "**batch")
+    found = port(text.replace("batch_size=2", f"batch_size=2, shuffle={shuffle}", 1)).after
+    assert f"seed=42,  # the rows come {said}" in found or f"seed=42,  # {said}" in found
 
 
 WATCHED = ACCUMULATED.replace("LOSS", "loss / 4").replace("done = 0\n", "done = 0\nlosses, best = [], 9.0\n")

@@ -195,7 +195,7 @@ def missing_parts(porting: Training, loop: Loop) -> Iterator[NotStandard]:
         yield again
     elif loop.scheduler and part(porting, "schedule", loop.scheduler) is None:
         node, made = _where_made(porting, loop, loop.scheduler)
-        reason = f"`{loop.scheduler}` is no schedule that is read{made}"
+        reason = f"`{loop.scheduler}` isn't made by a schedule that is read{made}"
         fix = "Make it in this file with transformers.get_scheduler, or torch.optim.lr_scheduler.LambdaLR and its like."
         yield NotStandard(node, reason, fix)
     elif loop.scheduler and (other := _other_optimizer(porting, loop)):

@@ -122,6 +122,8 @@ def processes_argument(porting: Porting, writing: Writing) -> list[Arg]:
 def seed_arguments(porting: Porting) -> list[Arg]:
     """`seed` and `data_seed`, which give the order of the rows."""
     note = "# the GPU run's order" if porting.loop is None else "# another order than the GPU run's"
+    if porting.loop is not None and porting.known("data.sampling") == "sequential":
+        note = "# the rows come in their order"
     arguments = [placed(porting, "run.seed", "seed", note)]
     data_seed = porting.value("run.data_seed")
     if data_seed is not None and not data_seed.is_literal(None):
