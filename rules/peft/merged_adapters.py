@@ -33,6 +33,9 @@ IDLE = frozenset(
     "ephemeral_gpu_offload offload_folder offload_dir token use_auth_token cache_dir".split()
 )
 
+CHECKS = ("safe_merge", "progressbar")  # of merge_and_unload: they change nothing of what is merged
+BRANCHES = (cst.If, cst.IfExp, cst.For, cst.While, cst.ExceptHandler)
+
 
 @step(Phase.FIND, fills=("merged adapters",))
 def note_merged(porting: Training) -> None:
@@ -133,7 +136,8 @@ def given_adapter(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
 
 
 def merges_of(module: Module, call: cst.Call) -> list[cst.Call]:
-    """The `.merge_and_unload()` of what a call gives: on the spot, or on the variable that it is assigned to."""
+    """The `.merge_and_unload()` of what a call gives: on the spot, or on the variable that it is assigned to, wherever
+    the call runs."""
     around = _merge_of(module, call)
     if around is not None:
         return [around]
@@ -147,7 +151,12 @@ def merges_of(module: Module, call: cst.Call) -> list[cst.Call]:
     end, scope = module.span(statement)[1], module.scope(call)
     uses = [use for use in module.references(module.code(target), found[0]) if module.span(use)[0] >= end]
     merges = [merge for use in uses if module.scope(use) is scope and (merge := _merge_of(module, use)) is not None]
-    return merges[:1]
+    holders = {*module.ancestors(statement)}
+    return [merge for merge in merges[:1] if holders.issuperset(_branches(module, merge))]
+
+
+def _branches(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
+    return [holder for holder in module.ancestors(node) if isinstance(holder, BRANCHES)]
 
 
 def _merge_of(module: Module, node: cst.CSTNode) -> cst.Call | None:
@@ -155,4 +164,6 @@ def _merge_of(module: Module, node: cst.CSTNode) -> cst.Call | None:
     attribute = module.parents[node]
     call = module.parents.get(attribute)
     is_merge = isinstance(attribute, cst.Attribute) and attribute.attr.value == MERGE and attribute.value is node
-    return call if is_merge and isinstance(call, cst.Call) and call.func is attribute and not call.args else None
+    if not is_merge or not isinstance(call, cst.Call) or call.func is not attribute:
+        return None
+    return call if all(a.keyword is not None and a.keyword.value in CHECKS for a in call.args) else None

@@ -96,6 +96,7 @@ def test_an_adapter_in_one_branch_and_another_model_in_the_other() -> None:
 MERGED = [
     'model = PeftModel.from_pretrained(base, "out/sft").merge_and_unload()\n',
     'adapted = PeftModel.from_pretrained(base, "out/sft")\nmodel = adapted.merge_and_unload()\n',
+    'model = PeftModel.from_pretrained(base, "out/sft").merge_and_unload(safe_merge=True, progressbar=True)\n',
     'model = PeftModel.from_pretrained(base, model_id="out/sft", token="")\nmodel = model.merge_and_unload()\n',
 ]
 
@@ -111,6 +112,21 @@ def test_a_saved_adapter_merged_before_the_training(load: str, extra: str) -> No
     assert "merge_and_unload" not in ported.after and "use_cache" not in ported.after
     assert ("rt.apply_lora(model" in ported.after) is bool(extra)
     assert f"rt.save_{'adapter' if extra else 'model'}(model, 'last'" in ported.after
+
+
+@pytest.mark.parametrize(
+    "merge",
+    [
+        "if base:\n    model = model.merge_and_unload()",
+        "for _ in range(2):\n    model.merge_and_unload()",
+        "model = model.merge_and_unload() if base else model",
+        "model = model.merge_and_unload(adapter_names=['other'])",
+        "model = model.merge_and_unload(True)",
+    ],
+)
+def test_what_may_not_be_merged_is_left_to_a_person(merge: str) -> None:
+    ported = port(script(f'model = PeftModel.from_pretrained(base, "out/sft")\n{merge}\n'))
+    assert ported.status == "partial" and "rt.merge_adapter" not in ported.after
 
 
 def test_a_function_that_merges_and_one_loaded_in_the_same_expression() -> None:
