@@ -84,3 +84,26 @@ def test_a_type_that_only_the_run_knows() -> None:
 
 def test_a_cast_behind_training_is_no_part_of_it() -> None:
     assert casts(sft_script(imports=IMPORTS, after="trainer.train()\nmodel.to(torch.float16)")) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "release", "to"),
+    [
+        ("torch.set_default_dtype(torch.bfloat16)", "0.19.1", "bfloat16"),
+        ("torch.set_default_dtype(torch.half)", "0.19.1", "float16"),
+        ("torch.set_default_dtype(getattr(torch, kind))", "0.19.1", "the type of `getattr(torch, kind)`"),
+        ("torch.set_default_tensor_type(torch.cuda.HalfTensor)", "0.19.1", "float16"),
+        ("torch.set_default_tensor_type(torch.FloatTensor)", "0.19.1", ""),
+        ("torch.set_default_dtype(torch.float32)", "0.19.1", ""),
+        ("if False:\n    torch.set_default_dtype(torch.bfloat16)", "0.19.1", ""),
+        ("torch.set_default_dtype(torch.bfloat16)", "1.16.0", ""),  # transformers 5 asks the checkpoint
+    ],
+)
+def test_torchs_default_type_is_that_of_a_load_that_names_none(call: str, release: str, to: str) -> None:
+    text = sft_script(before=f"kind = str(load_dataset)\n{call}", imports="import torch")
+    bare = text.replace(', dtype="bfloat16"', "")
+    said = [each.message for each in port(bare, source_trl=release).findings if each.rule == "TP310"]
+    assert len(said) == bool(to) and all(f"The GPU run loads the model in {to} by this" in each for each in said)
+    assert not [each for each in port(text, source_trl=release).findings if each.rule == "TP310"]
+    behind = bare.replace(f"{call}\n", "").replace("trainer = SFT", f"{call}\ntrainer = SFT", 1)
+    assert not [each for each in port(behind, source_trl=release).findings if each.rule == "TP310"]

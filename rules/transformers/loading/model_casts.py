@@ -1,7 +1,8 @@
 """Casts of a whole model in front of its training: `trainer.model = trainer.model.to(torch.bfloat16)`.
 
 They decide in which type the GPU run trains: adapters behind which one stands are cast, too, and a base, or a model
-without adapters, is no more of the type that it was loaded in. A port loads and trains as if there were none.
+without adapters, is no more of the type that it was loaded in. A port loads and trains as if there were none. So it
+does beside `torch.set_default_dtype(torch.bfloat16)`, the type of a load that names none before transformers 5.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from porter.packs.api import Phase, Severity, step
+from porter.packs.api import Phase, Porting, Severity, is_before, step
 from porter.packs.script import function_around, is_dead, read_value, role_uses
 from porter.packs.training import Training
+
+from .._default_types import KEEPS_TYPE
 
 PART_OF = "TP310"
 TYPES = ("bfloat16", "float16", "float32")
 ROUNDED = "Expect other losses: in half precision small updates are rounded away."
+DEFAULTS = ("torch.set_default_dtype", "torch.set_default_tensor_type")
 LOAD = "Load the model in that type to train what the GPU run trains."
 
 
@@ -25,9 +29,7 @@ def name_casts(porting: Training) -> None:
     """A warning at each cast that makes what the GPU run trains of another type than what the port trains."""
     module = porting.module
     trained = [use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
-    held, said = porting.value("model.dtype"), porting.value("model.quantization")
-    base = str(held.literal).removeprefix("torch.") if held is not None and held.known else ""
-    base = base if base in TYPES else ""
+    held, said, base = porting.value("model.dtype"), porting.value("model.quantization"), _loaded_in(porting)
     quantised = said is not None and not said.is_literal(None)
     for call, to in _casts(porting):
         if is_dead(module, call) or any(_is_behind(porting, call, train) for train in trained):
@@ -38,6 +40,38 @@ def name_casts(porting: Training) -> None:
         if message:
             severity: Severity = "warning" if base or fix == ROUNDED else "info"
             porting.find(PART_OF, severity, message, fix, *module.location(call), False)
+
+
+def _loaded_in(porting: Training) -> str:
+    """The type of the port's base; empty where only the run knows it."""
+    held = porting.value("model.dtype")
+    base = str(held.literal).removeprefix("torch.") if held is not None and held.known else ""
+    return base if base in TYPES else ""
+
+
+@step(Phase.WRITE, of="trainer", reads=("written",), fills=("said",))
+def name_default_types(porting: Porting) -> None:
+    """A warning where torch's default type is that of a model whose load names none."""
+    module, model, held = porting.module, porting.model, porting.value("model.dtype")
+    if model is None or held is None or held.kind != "default" or porting.value("model.quantization") is not None:
+        return
+    if not model.qualified.startswith("transformers.") or not is_before(porting, "transformers", KEEPS_TYPE):
+        return
+    base = _loaded_in(porting)
+    for call in [call for name in DEFAULTS for call in module.calls_by_name.get(name, ()) if call.args]:
+        to = _named_type(porting, call.args[0].value)
+        if is_dead(module, call) or _is_behind(porting, call, model.node) or to == base:
+            continue
+        message = f"The GPU run loads the model in {to} by this, as its load names no type; the port"
+        porting.find(PART_OF, "warning", f"{message} in {base or 'its own'}.", LOAD, *module.location(call), False)
+
+
+def _named_type(porting: Training, node: cst.BaseExpression) -> str:
+    """`bfloat16` of `torch.bfloat16`, `torch.BFloat16Tensor` and `torch.cuda.BFloat16Tensor`, else the code."""
+    value = read_value(porting.module, node)
+    code = str(value.literal) if value.known else porting.module.code(node)
+    short = code.rpartition(".")[2].removesuffix("Tensor").lower()
+    return {"half": "float16", "float": "float32"}.get(short, short if short in TYPES else f"the type of `{code}`")
 
 
 def _difference(porting: Training, call: cst.Call, to: str, base: str, quantised: bool) -> tuple[str, str]:
