@@ -23,7 +23,7 @@ from ..source.folder import MOST_FILES, SourceTree, imported_names
 from ..source.module import Module
 from ..source.parsing import read_module
 from ..source.project.folders import project_folders
-from ..source.project.modules import ABOVE, LIBRARIES, find_project_file
+from ..source.project.modules import ABOVE, find_project_file
 from .renamed_imports import Renaming, renamed
 
 RANKS = {"ported": 0, "partial": 1}
@@ -80,7 +80,7 @@ def tree_around(path: Path, module: Module) -> tuple[SourceTree, Path]:
             if name.partition(".")[0] in OURS:
                 continue
             target = find_project_file(str(file), name)
-            if target is None or target[0] in found or root not in target[0].parents or target[0].stem in LIBRARIES:
+            if target is None or target[0] in found or root not in target[0].parents:
                 continue
             try:
                 found[target[0]] = read_module(target[0])

@@ -10,6 +10,7 @@ from typing import Any
 import libcst as cst
 
 from .calls import find_callees, given_back
+from .handed_modules import handed_module
 from .scopes import Binding, Scope, collect_scopes, owner_of, walk
 from .source_text import SourceText
 
@@ -78,6 +79,8 @@ class Module(SourceText):
             return None
         stands_for = self._stands_for(self.meant(node, found[1]))
         if stands_for is None and len(found[1]) == 1 and aliases:  # `SFTConfig, SFTTrainer = libraries()`
+            if (handed := handed_module(self, found[1][0])) is not None:
+                return handed
             given = given_back(self, found[1][0])
             return self._qualified(given, self.scope(given), aliases - 1) if given is not None else None
         if stands_for is None or isinstance(stands_for, str):

@@ -29,6 +29,9 @@ def said(before: str, after: str = "trainer.train()") -> list[str]:
         "def ready():\n    sys.argv.append(torch.cuda.get_device_name())\n\n\nready()",
         "try:\n    torch.cuda.init()\nexcept RuntimeError:\n    raise",
         "if len(sys.argv) > 1:\n    torch.cuda.init()",
+        "def ready():\n    gpus = int(torch.cuda.device_count())\n    if gpus != 1:\n        raise SystemExit\n"
+        "    torch.cuda.init()\n\n\nready()",
+        "def ready(torch):\n    torch.cuda.init()\n\n\nready(torch)",
         "for i in range(torch.cuda.device_count()):\n    sys.argv.append(torch.cuda.get_device_name(i))",
     ],
 )
@@ -57,6 +60,24 @@ def test_a_call_that_ends_the_port_is_an_error(line: str) -> None:
 )
 def test_what_is_kept_from_running_is_none(line: str) -> None:
     assert said(line) == []
+
+
+def test_a_function_that_trains_and_that_another_file_calls() -> None:
+    """Its calls that raise went without a word: nothing of this file calls it."""
+    text = sft_script("torch.cuda.init()", imports="").replace("\n", "\n    ")
+    found = port(f"import torch\n\n\ndef train():\n    {text}\n")
+    assert [finding.rule for finding in found.findings if finding.severity == "error"] == ["TP536"]
+
+
+def test_a_guard_of_a_function_that_is_given_torch_goes() -> None:
+    """It stayed, and ended the port: `torch` was a parameter like any other."""
+    check = (
+        "def check(torch):\n    if not torch.cuda.is_available():\n        raise RuntimeError('no GPU')\n    print(1)\n"
+    )
+    found = port(sft_script(f"{check}\n\ncheck(torch)", imports="import torch"))
+    assert found.status == "ported" and "is_available" not in found.after
+    other = f"{check}\n\ncheck(torch)\ncheck(load_dataset)"
+    assert "is_available" in port(sft_script(other, imports="import torch")).after
 
 
 def test_a_function_that_is_called_behind_the_training() -> None:

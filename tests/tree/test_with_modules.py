@@ -57,6 +57,30 @@ def ported(folder: Path, imports: str, load: str, script: str = "train.py", **mo
     return port_script(folder / script)
 
 
+def test_a_module_of_a_package_that_is_called_as_a_library_is(tmp_path: Path) -> None:
+    """`utils/logging.py` was passed over, and what it does with the trainer left to a person."""
+    logs = """\
+from transformers import TrainerCallback
+
+
+class Log(TrainerCallback):
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        print(state.global_step, logs)
+
+
+def install(trainer):
+    trainer.add_callback(Log())
+"""
+    imports = "from models import load_model\nfrom utils.logging import install"
+    folder = tmp_path / "p"
+    ported(folder, imports, "load_model", models=MODELS, utils__logging=logs)
+    script = (folder / "train.py").read_text().replace("trainer.train()", "install(trainer)\ntrainer.train()")
+    (folder / "train.py").write_text(script)
+    port = port_script(folder / "train.py")
+    assert port.status == "ported" and "from logging_tunix import install" in port.after
+    assert any("trainer.training_hooks.add(Log())" in module.after for module in port.modules)
+
+
 def test_a_module_that_nothing_of_the_port_uses_is_not_written(tmp_path: Path) -> None:
     counts = """\
 def print_counts(model):

@@ -18,7 +18,16 @@ from typing import Literal
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, stays_torchs, step
-from porter.packs.script import Module, calls_of, drop_device_maps, function_around, is_dead, left_file, usual_texts
+from porter.packs.script import (
+    Module,
+    calls_of,
+    drop_device_maps,
+    function_around,
+    inside,
+    is_dead,
+    left_file,
+    usual_texts,
+)
 
 ID = "TP536"
 # Of a torch without CUDA; the other functions of torch.cuda answer 0 or nothing there.
@@ -286,6 +295,8 @@ def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
     calls = [call for call in calls_of(module, function) if not porting.covered(module.span(call)[0])]
     if depth >= MAX_DEPTH or len(uses) > len(calls):
         return bool(uses)
+    if not uses:  # another file calls the function that trains
+        return any(function in module.ancestors(site.node) for site in porting.sites if site.role == "trainer")
     return any(is_reached(porting, call, depth + 1) for call in calls)
 
 
@@ -308,6 +319,15 @@ def _left_before(porting: Porting, block: cst.IndentedBlock, below: cst.CSTNode)
             ends = isinstance(last, cst.SimpleStatementLine) and isinstance(
                 last.body[-1], cst.Return | cst.Raise | cst.Continue | cst.Break
             )
-            if ends and ABOUT_GPUS.search(module.code(statement.test)):
+            if ends and ABOUT_GPUS.search(module.code(statement.test)) and not _is_settled(porting, statement.test):
                 return True
     return False
+
+
+def _is_settled(porting: Porting, test: cst.BaseExpression) -> bool:
+    """Whether all that a condition names got its value from what the port has answered: `count != 1` of
+    `count = torch.cuda.device_count()`, which is 1 now."""
+    names = [node for node in inside(test) if isinstance(node, cst.Name)]
+    bindings = [porting.module.single_binding(name) for name in names]
+    values = [binding.value for binding in bindings if binding is not None and binding.kind == "assign"]
+    return bool(names) and len(values) == len(names) and all(value and porting.within(value) for value in values)
