@@ -126,3 +126,19 @@ def test_a_named_metric_spares_the_best_checkpoint(given: dict[str, Any], spares
     options = training_config(args, batches, eval=True).checkpointing_options
     assert (best_policy(SimpleNamespace(checkpointing_options=options)) is not None) is spares
     assert spares or options.max_to_keep == given.get("save_total_limit")
+
+
+@pytest.mark.parametrize(("release", "next_rate"), [("4.50.0", True), ("4.57.1", False)])
+def test_arguments_of_transformers_own_class_are_of_the_batches_release(release: str, next_rate: bool) -> None:
+    """A module of the project that the port leaves as it is makes them: they don't know what the source ran on."""
+    from porter.runtime import training_config, training_hooks
+    from porter.runtime.settings.intervals import EveryAndLast
+
+    made = SFTConfig(output_dir="out", report_to="none", eval_strategy="steps", eval_steps=2, save_strategy="no")
+    own = SimpleNamespace(**dataclasses.asdict(made))
+    for transformers, last in ((release, False), ("5.12.1", True)):
+        batches = SimpleNamespace(steps=9, steps_per_epoch=9, accumulation=1, transformers=transformers)
+        every = training_config(own, batches, eval=True).eval_every_n_steps
+        assert isinstance(every, EveryAndLast) is last, every
+        assert training_hooks(own, batches).rate_of_next is (next_rate and not last)
+    assert isinstance(training_config(made, batches, eval=True).eval_every_n_steps, EveryAndLast)

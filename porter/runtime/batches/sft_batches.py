@@ -288,6 +288,11 @@ class SFTBatches:
         )
 
     @property
+    def transformers(self) -> str:
+        """The source's release of transformers, "4.57.1"."""
+        return self._release.transformers
+
+    @property
     def train_dataset(self) -> Sequence[dict[str, list[int]]]:
         """The rows as they are trained, `input_ids` and `labels` each: what the trainer's `train_dataset` holds."""
         return self._rows.prepared()

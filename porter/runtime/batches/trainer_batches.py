@@ -194,6 +194,11 @@ class TrainerBatches:
         )
 
     @property
+    def transformers(self) -> str:
+        """The source's release of transformers, "4.57.1"."""
+        return self._release.transformers
+
+    @property
     def length(self) -> int:
         """T, the tokens of a row."""
         return self._shape.length

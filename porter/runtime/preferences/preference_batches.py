@@ -206,6 +206,11 @@ class PreferenceBatches:
         )
 
     @property
+    def transformers(self) -> str:
+        """The source's release of transformers, "4.57.1"."""
+        return self._release.transformers
+
+    @property
     def longest(self) -> int:
         """Tokens of the longest row."""
         return self._rows.longest

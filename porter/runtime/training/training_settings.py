@@ -65,7 +65,7 @@ def training_config(
         raise ValueError(f"neftune_noise_alpha: {type(batches).__name__} has no noise, SFTBatches alone; leave it out")
     folder = None
     options = None
-    transformers = transformers or getattr(args, "of_transformers", None)
+    transformers = transformers or _release_of(args, batches)
     save_strategy = str(getattr(args.save_strategy, "value", args.save_strategy))
     save_every = _interval(save_strategy, args.save_steps, batches)
     if save_strategy == "steps" and args.save_steps <= 0:
@@ -128,8 +128,13 @@ def training_hooks(
         metric_for_best_model=getattr(args, "metric_for_best_model", None),
         greater_is_better=getattr(args, "greater_is_better", None),
         processing_class=processing_class,
-        transformers=getattr(args, "of_transformers", None),
+        transformers=_release_of(args, batches),
     )
+
+
+def _release_of(args: Any, batches: Any) -> str | None:
+    """The source's transformers. A module that the port leaves as it is makes the installed one's own arguments."""
+    return args.of_transformers if hasattr(args, "of_transformers") else getattr(batches, "transformers", None)
 
 
 def metrics_options(
