@@ -70,7 +70,7 @@ def test_every_return_loads_it(body: str, made: str, loads: list[str]) -> None:
 
 def test_a_return_of_something_else_is_left_to_a_person() -> None:
     assert ported(OTHER)[0] == "partial"
-    pair = PAIRS.replace("        return model, tokenizer", "        return open(name)")
+    pair = f"    if not name:\n        return open(name)\n{PAIRS}"
     assert ported(pair, "model, tokenizer")[0] == "partial"
 
 
