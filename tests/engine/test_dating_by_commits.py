@@ -137,3 +137,23 @@ def test_a_hook_of_another_repository_says_nothing(tmp_path: Path, monkeypatch: 
     script = committed(tmp_path, "2024-10-01", "x = 1\n", name="hooked.py")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
     assert str(last_committed(script)) == "2024-10-01"
+
+
+@pytest.mark.parametrize(
+    ("day", "pinned", "read"),
+    [
+        ("2026-04-26", "4.47.0", "0.17.0"),  # the last TRL that is installed with it
+        ("2025-03-10", "4.47.0", "0.15.2"),  # the last that was out
+        ("2024-12-20", "4.47.0", "0.13.0"),
+        ("2026-04-26", "4.57.1", "1.3.0"),
+        ("2026-04-26", "<4.48", "0.17.0"),
+    ],
+)
+def test_a_pinned_transformers_has_the_newest_trl_that_it_allows(
+    day: str, pinned: str, read: str, tmp_path: Path
+) -> None:
+    asked = f"transformers{pinned if '<' in pinned else f'=={pinned}'}"
+    script = committed(tmp_path, day, TRL.format(""), requirements_txt=f"{asked}\ntrl\n")
+    found = port_file(script)
+    assert versions(found)[0] == read, found.recipe.versions
+    assert f"on {day}, when the script was last committed" in found.recipe.versions["trl"]

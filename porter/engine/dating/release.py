@@ -167,11 +167,19 @@ def last_day(porting: Training) -> datetime.date | None:
 
 
 def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) -> Date | None:
-    """The newest TRL that was out with that transformers and has all that the script uses.
+    """The newest TRL that was out with that transformers and has all that the script uses; beside a pinned one the
+    newest that is installed with it on the day of the script's last commit, where git tells that.
 
     Beside a transformers older than all of these it is the first of them: the one that was written nearest to it.
     """
     able = releases_with_all(porting, "trl")
+    day = last_committed(Path(porting.module.path)) if transformers.pinned and not transformers.allowed else None
+    if day is not None and "transformers" in transformers.why:
+        out = [release for release in able if history().date("trl", release) <= day]
+        out = [release for release in out if _takes_one_of([transformers.version], "trl", release, "transformers")]
+        if out:
+            why = f"the newest release beside transformers {transformers.version} on {day}, when the script was last "
+            return Date(out[-1], f"{why}committed")
     fitting = _out_with(transformers, able, days)
     if transformers.day is not None:
         fitting = [release for release in fitting if history().date("trl", release) <= transformers.day]
@@ -331,12 +339,13 @@ def _beside_accelerate(porting: Training, library: str, releases: list[str]) -> 
     allowed = [one for one in history().releases("accelerate") if all(fits(one, *pin) for pin in pins)]
     if not pins or not allowed:
         return releases
-    return [release for release in releases if _takes_one_of(allowed, library, release)]
+    return [release for release in releases if _takes_one_of(allowed, library, release, "accelerate")]
 
 
-def _takes_one_of(allowed: Sequence[str], library: str, release: str) -> bool:
+def _takes_one_of(allowed: Sequence[str], library: str, release: str, other: str) -> bool:
+    """Whether that release is installed with one of the `allowed` of another library."""
     asked = (line.rpartition("] ")[2].partition(" ") for line in history().requires(library, release))
-    bounds = [pin for name, _, said in asked if name == "accelerate" for pin in pins_of(said)]
+    bounds = [pin for name, _, said in asked if name == other for pin in pins_of(said)]
     return any(all(fits(one, *bound) for bound in bounds) for one in allowed)
 
 
