@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import pytest
+import yaml
 
 from porter.front.port_file import port_file
 from porter.front.port_script import port_script
@@ -408,3 +411,26 @@ def test_fields_of_one_name_in_several_classes_are_asked_once(tmp_path: Path) ->
     usual_value("config.f0", f"{held}{made}", tmp_path / "train.py")
 
     assert process_time() - begun < 5, "milliseconds, or minutes"
+
+
+def test_a_file_of_the_project_is_parsed_once_for_all_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port asks for some hundred values; each once parsed the script, its modules and its settings anew."""
+    (tmp_path / "config.yaml").write_text("model:\n  name: a/b\n")
+    (tmp_path / "names.py").write_text("NAME = 'c/d'  # of this test alone\n")
+    text = "from names import NAME\nCFG = load('config.yaml')\nmodel, other = CFG['model']['name'], NAME\n"
+    parsed: list[str] = []
+    for module, name in ((ast, "parse"), (yaml, "safe_load")):
+        whole = getattr(module, name)
+
+        def counted(text: str, *given: object, _whole: Any = whole, **more: object) -> object:
+            parsed.append(text)
+            return _whole(text, *given, **more)
+
+        monkeypatch.setattr(module, name, counted)
+
+    for _ in range(3):
+        assert usual_value("CFG['model']['name']", text, tmp_path / "train.py") == ("a/b", "config.yaml")
+        assert usual_value("NAME", text, tmp_path / "train.py") == ("c/d", "names.py")
+
+    for file in (text, *(path.read_text() for path in tmp_path.iterdir())):
+        assert parsed.count(file) == 1, file

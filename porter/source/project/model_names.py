@@ -21,7 +21,17 @@ from ..module import Module
 from .modules import find_project_file
 from .parameters import defaults_of, given_to
 from .settings_files import texts_at
-from .trees import assigned_in, fields_of, has_field, last_name, nodes_of, set_to_in
+from .trees import (
+    assigned_in,
+    declarations_of,
+    fields_of,
+    has_field,
+    imports_of,
+    keywords_by_name,
+    last_name,
+    set_to_in,
+    tree_of,
+)
 
 CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix".split())
 PARTED = frozenset("split rsplit partition rpartition".split())
@@ -94,8 +104,9 @@ class _Finder:
     def __init__(self, text: str, script: Path, launched: Launched | None = None) -> None:
         self.text, self.script, self.launched = text, script, launched or Launched()
         self.may_be_chosen = launched is not None  # whether what a user may choose otherwise counts, handed on
-        self.trees: dict[str, ast.Module] = {"": ast.parse(text)}
+        self.trees: dict[str, ast.Module] = {"": tree_of(text)}
         self.shown: dict[str, str] = {"": ""}
+        self.all_read = False  # the modules that the script imports
         self.choices: dict[str, list[str]] = {}  # of arguments that were asked for and have no default
         self.chosen: dict[str, str] = {}
         self.helps: dict[str, str] = {}  # of such arguments, by their flags
@@ -257,13 +268,13 @@ class _Finder:
 
     def imported(self, name: str, place: str) -> tuple[str, str] | None:
         """The module of the project that `name` is, or is from, and its name there; (file, "") for itself."""
-        for node in nodes_of(self.trees[place]):
+        for node in imports_of(self.trees[place]):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     found = self.module(alias.name, place) if (alias.asname or alias.name) == name else None
                     if found is not None and not found[1]:
                         return found[0], ""
-            elif isinstance(node, ast.ImportFrom):
+            else:
                 home = "." * node.level + (f"{node.module}." if node.module else "")
                 for alias in node.names:
                     found = self.module(f"{home}{alias.name}", place) if (alias.asname or alias.name) == name else None
@@ -282,7 +293,7 @@ class _Finder:
         file, shown = str(found[0]), found[1]
         if file not in self.trees:
             try:
-                self.trees[file] = ast.parse(read_text(found[0], LARGEST))
+                self.trees[file] = tree_of(read_text(found[0], LARGEST))
             except (SyntaxError, ValueError, OSError, RecursionError, MemoryError, InputError):
                 return None
             self.shown[file] = shown
@@ -291,13 +302,16 @@ class _Finder:
 
     def read_imported(self) -> None:
         """Read the project's modules that the script imports: a class of settings may stand there."""
-        for node in nodes_of(self.trees[""]):
+        if self.all_read:
+            return
+        self.all_read = True
+        for node in imports_of(self.trees[""]):
             home = (
                 "." * node.level + (f"{node.module}." if node.module else "")
                 if isinstance(node, ast.ImportFrom)
                 else ""
             )
-            for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            for alias in node.names:
                 self.module(f"{home}{alias.name}", "")
 
     def at(self, path: list[str], depth: int) -> tuple[str, str] | None:
@@ -323,8 +337,16 @@ class _Finder:
     def in_parsers(self, name: str, depth: int, adds: str = "add_argument") -> Iterator[tuple[str, str]]:
         """What arguments and fields of that name usually hold: their defaults, or what the project's launches give."""
         for tree in list(self.trees.values()):
-            for node in nodes_of(tree):
-                if isinstance(node, ast.Call) and last_name(node.func).endswith(adds):
+            for node in declarations_of(tree):
+                if isinstance(node, ast.ClassDef):
+                    held = [value for field, value in fields_of(node) if field == name]
+                    if not held and not has_field(node, name):
+                        continue
+                    made = [word.value for word in keywords_by_name(tree).get(node.name, ()) if word.arg == name]
+                    for value in made or held:
+                        if found := self.of(value, "", depth):
+                            yield found[0], f"{node.name}.{name}"
+                elif last_name(node.func).endswith(adds):
                     flags = [flag.value for flag in node.args if isinstance(flag, ast.Constant)]
                     words = {word.arg: word.value for word in node.keywords}
                     flag = next((str(flag) for flag in flags if str(flag).startswith("--")), str(flags[:1]))
@@ -343,18 +365,6 @@ class _Finder:
                         self.choices[name] = [value for value in values if isinstance(value, str) and value]
                     elif isinstance(said := words.get("help"), ast.Constant):
                         self.helps[f"the help of {flag}"] = str(said.value)
-                elif isinstance(node, ast.ClassDef):
-                    made = [
-                        word.value
-                        for call in nodes_of(tree)
-                        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == node.name
-                        for word in call.keywords
-                        if word.arg == name
-                    ]
-                    held = [value for field, value in fields_of(node) if field == name]
-                    for value in (made or held) if held or has_field(node, name) else ():
-                        if found := self.of(value, "", depth):
-                            yield found[0], f"{node.name}.{name}"
 
 
 def _parts(node: ast.expr) -> list[ast.expr | str]:

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,16 @@ LARGEST = 200_000  # characters of a file
 def texts_at(path: list[str], text: str, script: Path, named: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
     """The texts at `path` of the files that the script or its launches (`named`) name, each with the file's name; where
     none of them has any, of those that lie beside the script, unless it names one outside the project."""
-    files = dict.fromkeys([*CONFIG.findall(text), *named])
+    files = dict.fromkeys([*_files_named(text), *named])
     found = list(_of_named(path, files, script))
     if not found and not any(Path(file).is_absolute() for file in files):
         found = list(_of_those_beside(path, script))
     yield from found
+
+
+@lru_cache(MOST_FILES)
+def _files_named(text: str) -> list[str]:
+    return CONFIG.findall(text)
 
 
 def _of_named(path: list[str], files: Iterable[str], script: Path) -> Iterator[tuple[str, str]]:
@@ -57,14 +63,19 @@ def _at(path: list[str], file: Path) -> str:
 
 def _loaded(file: Path) -> Any:
     """A file of settings; None where it can't be read."""
-    import yaml
-
     try:
-        text = read_text(file, LARGEST)
-        if file.suffix == ".toml":
-            return tomllib.loads(text)
-        if file.suffix == ".json":
-            return json.loads(text)
-        return None if ANCHOR.search(text) else yaml.safe_load(text)
+        return _parsed(read_text(file, LARGEST), file.suffix)
     except Exception:  # what a stranger's file holds says nothing then
         return None
+
+
+@lru_cache(MOST_FILES)
+def _parsed(text: str, suffix: str) -> Any:
+    """What the text holds, which nobody may change: a port asks for many values of the same file."""
+    import yaml
+
+    if suffix == ".toml":
+        return tomllib.loads(text)
+    if suffix == ".json":
+        return json.loads(text)
+    return None if ANCHOR.search(text) else yaml.safe_load(text)

@@ -6,16 +6,59 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
-
-def set_to_in(tree: ast.Module, name: str) -> list[ast.expr]:
-    """What assignments of a module set a name to, the same expression counted once."""
-    return [*{ast.dump(value): value for target, value in assigned_in(tree) if target == name}.values()]
+MODULES = 64  # of a project, whose trees are kept: each value that is asked for looks through all of them
+ADDS = ("add_argument", "option")  # the ends of the functions that add an argument of a command line
 
 
-@lru_cache(16)
+@lru_cache(MODULES)
+def tree_of(text: str) -> ast.Module:
+    """The tree of a module's text, which nobody may change."""
+    return ast.parse(text)
+
+
+@lru_cache(MODULES)
 def nodes_of(tree: ast.Module) -> list[ast.AST]:
     """All of a module, which many ask for in turn."""
     return [*ast.walk(tree)]
+
+
+@lru_cache(MODULES)
+def imports_of(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
+    """The imports of a module, wherever they stand in it."""
+    return [node for node in nodes_of(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+@lru_cache(MODULES)
+def declarations_of(tree: ast.Module) -> list[ast.Call | ast.ClassDef]:
+    """Where a module may say what a setting usually is: its classes, and the calls that add arguments."""
+    found: list[ast.Call | ast.ClassDef] = []
+    for node in nodes_of(tree):
+        if isinstance(node, ast.ClassDef) or (isinstance(node, ast.Call) and last_name(node.func).endswith(ADDS)):
+            found.append(node)
+    return found
+
+
+@lru_cache(MODULES)
+def keywords_by_name(tree: ast.Module) -> dict[str, list[ast.keyword]]:
+    """The keywords that the calls of each plain name give, together."""
+    found: dict[str, list[ast.keyword]] = {}
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            found.setdefault(node.func.id, []).extend(node.keywords)
+    return found
+
+
+def set_to_in(tree: ast.Module, name: str) -> list[ast.expr]:
+    """What assignments of a module set a name to, the same expression counted once."""
+    return [*{ast.dump(value): value for value in _values_by_name(tree).get(name, ())}.values()]
+
+
+@lru_cache(MODULES)
+def _values_by_name(tree: ast.Module) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for name, value in assigned_in(tree):
+        found.setdefault(name, []).append(value)
+    return found
 
 
 def last_name(node: ast.expr) -> str:
@@ -38,8 +81,13 @@ def has_field(node: ast.ClassDef, name: str) -> bool:
     return any(isinstance(target, ast.Name) and target.id == name for target in bare)
 
 
-def fields_of(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+@lru_cache(256)
+def fields_of(node: ast.ClassDef) -> list[tuple[str, ast.expr]]:
     """Attributes of a class and what they hold at first: of its body, and of `self` in its constructor."""
+    return [*_fields(node)]
+
+
+def _fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
     for part in ast.walk(node):
         if isinstance(part, ast.AnnAssign | ast.Assign) and part.value is not None:
             target = part.target if isinstance(part, ast.AnnAssign) else part.targets[0]
