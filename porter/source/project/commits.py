@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 import subprocess
 from functools import lru_cache
 from pathlib import Path
 
 PATIENCE = 2.0  # seconds for each question
+OF_SHA1 = 40  # hexadecimal digits
 # A repository's own settings start no program: nothing is fetched, verified, watched or filtered.
 QUIETLY = [
     *("git", "--no-pager", "-c", "log.showSignature=false", "-c", "core.fsmonitor=false"),
@@ -17,22 +19,28 @@ QUIETLY = [
 OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # which git sets where it runs a hook
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def last_committed(script: Path) -> datetime.date | None:
     """None where git doesn't tell: no repository, a file that it doesn't hold or that was changed since."""
     if not any(os.path.lexists(folder / ".git") for folder in script.resolve().parents):
         return None
-    held, here = (
-        _ask(script, "rev-parse", f"HEAD:./{script.name}"),
-        _ask(script, "hash-object", "--no-filters", script.name),
-    )
-    if held is None or held != here:
+    held = _ask(script, "rev-parse", f"HEAD:./{script.name}")
+    if held is None or held != _blob_of(script, "sha1" if len(held) == OF_SHA1 else "sha256"):
         return None
     day = _ask(script, "log", "-1", "--format=%cs", "--", f":(literal){script.name}")
     try:
         return datetime.date.fromisoformat(day or "")
     except ValueError:
         return None
+
+
+def _blob_of(script: Path, algorithm: str) -> str | None:
+    """The name that git gives to what a file holds."""
+    try:
+        data = script.read_bytes()
+    except OSError:
+        return None
+    return hashlib.new(algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def _ask(script: Path, *words: str) -> str | None:
