@@ -32,7 +32,7 @@ def low(completion_ids, **kwargs):
     return rewards
 '''
 PROMPTS = ["the capital of France is", "two and two are", "the sea is", "count to three", "good night", "a short poem"]
-STEPS = 24
+STEPS = {"source": 24, "port": 20}
 
 
 @pytest.fixture
@@ -53,24 +53,24 @@ def trls_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Pat
     return source, script
 
 
-@pytest.mark.parametrize("number", mostly_long([0, 1], short=[1]), ids=["source", "port"])
+@pytest.mark.parametrize("side", mostly_long(["source", "port"], short=["port"]))
 def test_the_reward_rises_on_both_sides(
-    number: int, tiny: Callable[..., Path], trls_own: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    side: str, tiny: Callable[..., Path], trls_own: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both train with LoRA's dropout, TRL's default; measured: from 0.12 to 0.30, and from 0.14 to 0.62."""
+    """Both train with LoRA's dropout, TRL's default; measured: from 0.12 to 0.30, and from 0.14 to 0.38."""
     monkeypatch.syspath_prepend(tmp_path)
     flags = f"""--model_name_or_path {tiny("qwen3")} --dataset_name prompts --reward_funcs toy_rewards.low
         --output_dir out
-        --use_peft --lora_r 16 --lora_alpha 64 --lora_target_modules all-linear --learning_rate 1e-2 --max_steps {STEPS}
+        --use_peft --lora_r 16 --lora_alpha 64 --lora_target_modules all-linear --learning_rate 1e-2 --max_steps {STEPS[side]}
         --lr_scheduler_type constant --per_device_train_batch_size 32 --num_generations 8 --max_completion_length 8
         --bf16 False --gradient_checkpointing False --save_strategy no --report_to none"""
-    side = trls_own[number]
-    monkeypatch.setattr(sys, "argv", [str(side), *flags.split(), *(["--use_cpu"] if number == 0 else [])])
+    script = trls_own[[*STEPS].index(side)]
+    monkeypatch.setattr(sys, "argv", [str(script), *flags.split(), *(["--use_cpu"] if side == "source" else [])])
     monkeypatch.delitem(sys.modules, "toy_rewards", raising=False)
-    runpy.run_path(str(side), run_name="__main__")
+    runpy.run_path(str(script), run_name="__main__")
     means = sys.modules["toy_rewards"].MEANS
     begin, end = sum(means[:3]) / 3, sum(means[-3:]) / 3
-    assert len(means) == STEPS and begin < 0.2 and begin + 0.1 < end, means
+    assert len(means) == STEPS[side] and begin < 0.2 and begin + 0.1 < end, means
 
 
 @long
