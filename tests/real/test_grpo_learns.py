@@ -61,7 +61,8 @@ def test_the_reward_rises_on_both_sides(
     monkeypatch.syspath_prepend(tmp_path)
     flags = f"""--model_name_or_path {tiny("qwen3")} --dataset_name prompts --reward_funcs toy_rewards.low
         --output_dir out
-        --use_peft --lora_r 16 --lora_alpha 64 --lora_target_modules all-linear --learning_rate 1e-2 --max_steps {STEPS[side]}
+        --max_steps {STEPS[side]}
+        --use_peft --lora_r 16 --lora_alpha 64 --lora_target_modules all-linear --learning_rate 1e-2
         --lr_scheduler_type constant --per_device_train_batch_size 32 --num_generations 8 --max_completion_length 8
         --bf16 False --gradient_checkpointing False --save_strategy no --report_to none"""
     script = trls_own[[*STEPS].index(side)]
