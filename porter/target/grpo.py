@@ -40,6 +40,10 @@ from .statements.model_statements import (
 from .statements.remarks import default_of, handed, marked, placed, remarked, unwritten
 from .statements.training_config import training_config, with_hooks
 
+LEFTOVERS = {
+    "trained": "# an epoch's last prompts fill a smaller micro-step before TRL 0.16",
+    "counted": "# prompts that fill no generation batch count as steps before TRL 0.20",
+}
 COUNTS_COMPLETIONS = (0, 15)  # the first release of TRL whose batch sizes are completions
 
 # Recipe place → keyword of the batches and the value that the runtime takes when it is left out; `...`: always written.
@@ -142,6 +146,9 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
         arguments.append(Arg(code, "only_eos_token", "# completions end there alone before TRL 1.15"))
     if release and (dealing := releases.release(release).dealing) != "shuffled":
         arguments.append(Arg(quoted(dealing), "dealing", "# micro-steps keep a prompt's completions before TRL 0.18"))
+    transformers = plain_version(porting.versions.get("transformers", "")) or None
+    if release and (leftovers := releases.release(release, transformers).leftovers) in LEFTOVERS:
+        arguments.append(Arg(quoted(leftovers), "leftovers", LEFTOVERS[leftovers]))
     if leaves_adapter_out(porting):
         arguments.append(Arg('"base"', "reference", "# the model without the saved adapter, as before TRL 0.27"))
     fills = checkpoint_fills(porting)

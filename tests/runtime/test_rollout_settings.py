@@ -116,9 +116,9 @@ def test_micro_steps_get_their_completions_as_in_the_release() -> None:
         "shuffled",
     ]
     rows, orders = list(range(8)), [np.array([3, 2, 1, 0]), np.array([0, 2, 1, 3])]
-    assert dealt(rows, 2, orders, "in_order") == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert dealt(rows, 2, orders, "split") == [[0, 1, 4, 5], [2, 3, 6, 7]]
-    assert dealt(rows, 2, orders, "shuffled") == [[3, 2, 4, 6], [1, 0, 5, 7]]
+    assert dealt(rows, 4, orders, "in_order") == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert dealt(rows, 4, orders, "split") == [[0, 1, 4, 5], [2, 3, 6, 7]]
+    assert dealt(rows, 4, orders, "shuffled") == [[3, 2, 4, 6], [1, 0, 5, 7]]
     with pytest.raises(ValueError, match="shuffled, split, in_order"):
         checked("random")
 

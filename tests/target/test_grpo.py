@@ -272,7 +272,7 @@ def test_unsloths_vllm_is_told_every_setting(tmp_path: Path, engine: str, writte
 @pytest.mark.parametrize(
     ("release", "settings", "written"),
     [
-        ("0.15.2", "", ("temperature=0.9", "top_k=50", "loss_temperature=1.0")),
+        ("0.15.2", "", ("temperature=0.9", "top_k=50", "loss_temperature=1.0", 'leftovers="trained"')),
         ("0.15.2", "temperature=1.0", ("top_k=50",)),
         ("0.15.2", "use_vllm=True", ("temperature=0.9", "loss_temperature=1.0")),
         ("0.16.1", "use_vllm=True", ("temperature=0.9", "top_k=50")),

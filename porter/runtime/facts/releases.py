@@ -118,11 +118,9 @@ class Release:
 
     @property
     def checkpoint_fills(self) -> str | None:
-        """Which settings of a trainer that samples its checkpoint's generation_config.json replaced.
-
-        `defaults`: those that are worth what GenerationConfig has anyway (transformers 4.50 to 4.57; TRL shields its
-        own from 0.26.2 on); `unset`: those that are None (transformers 5).
-        """
+        """Which settings of a trainer that samples its checkpoint's generation_config.json replaced: `defaults`, those
+        that are worth what GenerationConfig has anyway (transformers 4.50 to 4.57; TRL shields its own from 0.26.2 on),
+        or `unset`, those that are None (transformers 5)."""
         if version_key(self.transformers) >= (5, 0, 0):
             return "unset"
         return "defaults" if version_key(self.transformers) >= (4, 50, 0) and not self.since(0, 26, 2) else None
@@ -134,10 +132,16 @@ class Release:
 
     @property
     def dealing(self) -> str:
-        """How GRPO's micro-steps share a generation batch: `shuffled`; `split`, each process's rows as they
-        come (0.17); `in_order`, a micro-step after the other, each sampled on its own.
-        """
+        """How GRPO's micro-steps share a generation batch: `shuffled`; `split`, each process's rows as they come;
+        `in_order`, each sampled on its own."""
         return "shuffled" if self.since(0, 18) else "split" if self.since(0, 17) else "in_order"
+
+    @property
+    def leftovers(self) -> str:
+        """An epoch's prompts that fill no generation batch of GRPO are `trained`, from 0.16 on `left_out`, but
+        `counted` by transformers 4.52 where the sampler's length has them all the same (before 0.20)."""
+        counted = not self.since(0, 20) and version_key(self.transformers) >= (4, 52, 0)
+        return "trained" if not self.since(0, 16) else "counted" if counted else "left_out"
 
     @property
     def raises_batch(self) -> str | None:
@@ -408,9 +412,7 @@ class Release:
 def release(trl: str | None, transformers: str | None = None, unsloth: str | None = None) -> Release:
     """The release of TRL `trl` (today's when None), on the transformers of its day unless one is named.
 
-    `unsloth`: the release that loaded the model, see `Release`.
-
-    ValueError for a version that isn't known.
+    `unsloth`: the release that loaded the model, see `Release`. ValueError for a version that isn't known.
     """
     if trl is None:
         return Release(TODAY, transformers or "5.12.1", unsloth or "")

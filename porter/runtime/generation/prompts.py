@@ -104,6 +104,7 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
         "repetition_penalty": args.repetition_penalty,
         "only_eos_token": not args.use_vllm and own.ends_at_eos_token,
         "dealing": own.dealing,
+        "leftovers": release(args.of_trl, args.of_transformers).leftovers,
         "reference": own.policy_reference,
         "checkpoint_fills": None if args.use_vllm else release(args.of_trl, args.of_transformers).checkpoint_fills,
         "raise_batch_size": release(args.of_trl, unsloth=args.of_unsloth or "").raises_batch,

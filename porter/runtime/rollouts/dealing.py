@@ -23,16 +23,16 @@ def mixed(count: int, seed: int, number: int) -> np.ndarray:
     return np.random.default_rng((seed, number)).permutation(count)
 
 
-def dealt(rows: Sequence[Row], parts: int, orders: Sequence[np.ndarray], dealing: str) -> list[list[Row]]:
-    """`rows` in `parts` micro-steps, each with the rows of its processes one behind the other.
+def dealt(rows: Sequence[Row], size: int, orders: Sequence[np.ndarray], dealing: str) -> list[list[Row]]:
+    """`rows` in micro-steps of `size`, each with the rows of its processes one behind the other.
 
     `shuffled`: each process has a share of the rows, which it cuts in the order of `orders`. `split` (TRL 0.17): it
-    cuts them as they come. `in_order` (before): micro-steps are sampled one by one, each for all processes.
+    cuts them as they come. `in_order` (before): micro-steps are sampled one by one, each for all processes; the last
+    one may be smaller.
     """
     if dealing == "in_order":
-        size = len(rows) // parts
-        return [list(rows[start : start + size]) for start in range(0, size * parts, size)]
-    share = len(rows) // len(orders)
+        return [list(rows[start : start + size]) for start in range(0, len(rows), size)]
+    parts, share = len(rows) // size, len(rows) // len(orders)
     found: list[list[Row]] = [[] for _ in range(parts)]
     for process, order in enumerate(orders):
         places = process * share + (np.arange(share) if dealing == "split" else order)

@@ -22,7 +22,6 @@ import jax
 import numpy as np
 from flax import nnx
 
-from ..batches import order
 from ..batches.arrays import Batch, divisible
 from ..facts.files import to_host
 from ..facts.lengths import rounded
@@ -44,6 +43,7 @@ from ..losses.token_loss import model_inputs
 from ..rows import tokenization
 from ..rows.rows import is_stream
 from .dealing import checked, dealt, mixed
+from .prompt_order import TRAINED, PromptOrder
 from .rewards import RewardFunc, Rewards, TrainerState, group_advantages
 from .rollout import Rollout, said_of
 
@@ -67,7 +67,8 @@ class GRPOBatches:
     `only_eos_token`, of those before 1.15, ends completions at the tokenizer's end token alone, not at every one of the
     checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before 0.16)
     where it isn't `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
-    `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py).
+    `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py),
+    `leftovers` what becomes of an epoch's prompts that fill none (prompt_order.py).
     `raise_batch_size`: where `num_generations` doesn't divide the completions of a "step" (or of a process's
     "micro_step"), a process's batch is that many, as Unsloth makes it. `micro_batch`: rows to make B from instead of
     `batch_size`; the step keeps its rows.
@@ -107,6 +108,7 @@ class GRPOBatches:
         only_eos_token: bool = False,
         checkpoint_fills: str | None = None,
         dealing: str = "shuffled",
+        leftovers: str = "left_out",
         reference: str = "start",
         raise_batch_size: str | None = None,
         micro_batch: int | None = None,
@@ -142,14 +144,19 @@ class GRPOBatches:
         self._seed = seed
         columns = [name for name in self._rows[0] if name not in OTHER]
         self._rewards = Rewards(reward_funcs, reward_weights, columns)
-        chunks = len(self._rows) // self._prompts_at_once
-        if not chunks:
-            raise ValueError(
-                f"{len(self._rows)} prompts don't fill a generation batch of {self._prompts_at_once} prompts x "
-                f"{num_generations} completions"
-            )
-        self.steps_per_epoch = math.ceil(chunks * self._parts * num_iterations / accumulation)
-        self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
+        self._order = PromptOrder(
+            prompts=len(self._rows),
+            generations=num_generations,
+            rows=batch_size,
+            accumulation=accumulation,
+            parts=self._parts,
+            iterations=num_iterations,
+            several=processes > 1,
+            leftovers=leftovers,
+            epochs=epochs,
+            max_steps=max_steps,
+        )
+        self.steps_per_epoch, self.steps = self._order.steps_per_epoch, self._order.steps
         self.state = TrainerState(max_steps=self.steps, num_train_epochs=math.ceil(self.steps / self.steps_per_epoch))
 
         self._prompts = tokenised_prompts(self._rows, tokenizer, max_prompt_length, chat_template_kwargs or {})
@@ -226,7 +233,7 @@ class GRPOBatches:
     def _made(self) -> Iterator[Batch]:
         rollouts: list[list[Rollout]] = []
         last = -1
-        for done, group in enumerate(self._steps()):
+        for done, group in enumerate(self._order.groups(self._seed if self._shuffled else None)):
             if done < self._skipped:
                 yield from self._micro([], np.zeros(0, np.float32))
                 continue
@@ -260,23 +267,6 @@ class GRPOBatches:
         values = {name: [m[name] for m in said if not math.isnan(m.get(name, math.nan))] for name in names}
         return {name: sum(found) / len(found) for name, found in values.items() if found}
 
-    def _steps(self) -> Iterator[list[tuple[int, Sequence[int], int]]]:
-        """The micro-steps of every optimizer step: number of the generation batch, its prompts, which part of it."""
-        number, done = 0, 0
-        size, count = self._prompts_at_once, len(self._rows)
-        orders = order.randperms(count, self._seed) if self._shuffled else itertools.repeat(np.arange(count))
-        for epoch in orders:
-            micro = []
-            for start in range(0, count - size + 1, size):
-                parts = list(range(self._parts)) * self._iterations
-                micro += [(number, epoch[start : start + size].tolist(), part) for part in parts]
-                number += 1
-            for start in range(0, len(micro), self._source[1]):
-                if done == self.steps:
-                    return
-                done += 1
-                yield micro[start : start + self._source[1]]
-
     def _generate(self, chunk: Sequence[int], number: int) -> tuple[list[list[Rollout]], dict[str, float]]:
         """The completions of a generation batch in as many parts as it lasts micro-steps, and their metrics."""
         repeated = [row for row in chunk for _ in range(self._generations)]
@@ -302,7 +292,7 @@ class GRPOBatches:
         """The batch's rows in the parts that micro-steps train."""
         share = len(rollouts) // self._processes
         orders = [mixed(share, self._seed + process, number) for process in range(self._processes)]
-        return dealt(rollouts, self._parts, orders, self._dealing)
+        return dealt(rollouts, self._source[0], orders, self._dealing)
 
     def _score(self, rows: Sequence[int], completions: Sequence[list[int]]) -> np.ndarray:
         prompts = [self._rows[row]["prompt"] for row in rows]
@@ -350,18 +340,20 @@ class GRPOBatches:
         """What each row's tokens count, so that the mean over the micro-batches of a step is TRL's loss."""
         rows = list(itertools.chain(*parts))
         tokens = np.array([max(rollout.trained, 1) for rollout in rows], np.float32)
-        kind, count = self.loss.divides_by, len(rows)
+        # transformers before 4.53 divides a step of fewer micro-steps by all that it might have had.
+        steps = self._source[1] if self._order.leftovers == TRAINED else len(parts)
+        kind, count = self.loss.divides_by, np.concatenate([np.full(len(part), len(part) * steps) for part in parts])
         if kind == "row":
             divisor = tokens * count
         elif kind == "length":
-            divisor = np.full(count, count * self._completion_length, np.float32)
+            divisor = count * self._completion_length
         elif kind == "rows":
-            divisor = np.full(count, count, np.float32)
+            divisor = count
         elif kind == "batch":
             share = len(parts) / self._parts  # of the generation batch
             divisor = np.array([max(rollout.tokens, 1) * share for rollout in rows], np.float32)
         else:
-            divisor = np.concatenate([self._micro_tokens(part) for part in parts]) * len(parts) * self._processes
+            divisor = np.concatenate([self._micro_tokens(part) for part in parts]) * steps * self._processes
         return (self._micro_batches / divisor).astype(np.float32)
 
     def _micro_tokens(self, part: list[Rollout]) -> np.ndarray:
