@@ -175,6 +175,23 @@ def test_gradients_that_a_release_did_not_divide(model: str, releases: str, step
 
 
 @pytest.mark.parametrize(
+    ("releases", "sums"),
+    [
+        ("trl==0.13.0 transformers==4.47.1", [False]),
+        ("trl==0.14.0 transformers==4.48.0", []),
+        ("trl==0.15.2 transformers==4.49.0", [True]),
+    ],
+)
+def test_a_loss_that_is_logged_as_a_sum_is_said(releases: str, sums: list[bool]) -> None:
+    """ORPOTrainer's before TRL 0.20: transformers 4.48.1 divides what it logs no more than the gradient."""
+    text = f"# pip install {releases}\n" + PLAIN.replace("SFT", "ORPO").replace("Qwen3", "Qwen2.5")
+    ported = port(text.replace("ORPOConfig('out')", "ORPOConfig('out', gradient_accumulation_steps=4)"))
+    said = [each.message for each in ported.findings if "divides no accumulated gradient" in each.message]
+    assert ["log lines have the sum of a step's losses" in each for each in said] == sums
+    assert ("optax.scale(4)" in ported.after) == bool(sums)
+
+
+@pytest.mark.parametrize(
     ("releases", "asked"),
     [
         ("trl==0.12.2 transformers==4.46.3", "4.46.3"),

@@ -291,14 +291,15 @@ class Release:
         """Whether a step's gradient was its micro-batches' sum, not their mean, since nobody divided it.
 
         That is so where transformers 4.46 and 4.47 counted no tokens: of a class that takes no number of them, and of
-        preference trainers, whose batches have no `labels`. Up to 4.52 those had to ask to be divided. 4.47.0 and
-        4.48.0 divided nothing.
+        preference trainers, whose batches have no `labels`. From 4.48.1 to 4.52 those had to ask to be divided.
+        4.47.0 and 4.48.0 divided nothing that they counted.
         """
         version = version_key(self.transformers)
         if not (4, 46, 0) <= version < (4, 53, 0):
             return False
         if trainer in ("DPOTrainer", "KTOTrainer", "CPOTrainer", "ORPOTrainer"):
-            return version < (4, 48, 0) or not self.since(0, 20 if trainer == "ORPOTrainer" else 14)
+            asks = self.since(0, 20 if trainer == "ORPOTrainer" else 14)
+            return version < (4, 48, 0) or (version > (4, 48, 0) and not asks)
         return self.hides_tokens or (family is not None and not self.counts_tokens_of(family))
 
     @property

@@ -235,6 +235,10 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
     return Call("optax.chain", links, spread=len(links) > 1)
 
 
+# transformers' first release that logs the loss as it goes into the gradient.
+LOGS_SUM = (4, 48, 1)
+
+
 def _divided_otherwise(porting: Porting) -> list[Arg]:
     """`optax.scale(1 / 8)` where the release divided an accumulated gradient twice, before it clipped it.
 
@@ -270,6 +274,9 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
     assert site is not None
     so = "and so does" if known.divides_twice else "nor does"
     message = f"{said}, {so} the port, before it clips: that release's training, not what was meant."
+    preferences = trainer not in ("SFTTrainer", "Trainer")
+    if (preferences or known.sums_multimodal) and not known.divides_twice and version_key(version) >= LOGS_SUM:
+        message += " Its log lines have the sum of a step's losses, the port's their mean."
     fix = "Take optax.scale out of the optimizer to train as other releases do."
     porting.find(site.rule, "info", message, fix, site.line, site.column)
     return [Arg(f"optax.scale({_unless_deepspeed(porting, factor)})", comment=f"# {said}")]
