@@ -66,8 +66,9 @@ def _line(port: Port, place: Place) -> dict[str, Any]:
     if port.notebook is None:
         return found
     cells = [(number, CELL.match(line)) for number, line in enumerate(port.after.split("\n")[: place.line], 1)]
-    number, cell = next((number, cell[1]) for number, cell in reversed(cells) if cell is not None)
-    return {**found, "line": place.line - number, "cell": int(cell)}
+    number, cell = next((number, int(cell[1])) for number, cell in reversed(cells) if cell is not None)
+    cell -= sum(gone < cell for gone in port.notebook.emptied(port.edits))
+    return {**found, "line": place.line - number, "cell": cell}
 
 
 def _placed(port: Port, row: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from porter.errors import InputError
 from porter.front.port_file import port_file
 from porter.port import Options, Port
+from porter.report.json import port_document
 
 INSTALL = "!pip install -q -U trl peft transformers==4.40.0 wandb"
 IMPORTS = f"{INSTALL}\nfrom datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer"
@@ -80,6 +81,24 @@ def test_what_becomes_of_each_cell(tmp_path: Path) -> None:
     assert sources[5] == "%%time\nwith mesh:\n    trainer.train(batches)"
     assert after["metadata"] == {"accelerator": "TPU", "colab": {"gpuType": "V5E1", "provenance": []}}
     assert port.before.count("# %% [cell ") == 4  # the shell cell is none of Python's
+
+
+@pytest.mark.parametrize("indent", [None, 1, "\t"])
+def test_a_cell_of_which_nothing_is_left_goes(tmp_path: Path, indent: Any) -> None:
+    config, gone = "args = SFTConfig('out', learning_rate=1e-4)", "import torch\ntorch.cuda.empty_cache()"
+    words = {"cell_type": "markdown", "metadata": {}, "source": ["# Training"]}
+    made = code(TRAINER.replace("SFTConfig('out')", "args"))
+    cells = [code(gone), code(gone), words, code(IMPORTS), code(DATA), code(config), code(gone), made, words]
+    before = notebook(*cells, code("trainer.train()"), code(gone))
+    port, got = ported(tmp_path, json.dumps(before, indent=indent) + "\n")
+    after = json.loads(got)
+    assert got == json.dumps(after, indent=indent) + "\n"  # the file's own layout
+    sources = ["".join(cell["source"]) for cell in after["cells"]]
+    assert [*map(bool, sources)] == [True] * 6 and sources[0] == sources[4] == "# Training"
+    assert sources[3].startswith("mesh = ") and sources[5] == "with mesh:\n    trainer.train(batches)"
+    document = port_document(port, None)
+    (rate,) = [row for row in document["fields"] if row["source"].endswith(".learning_rate")]
+    assert (rate["cell"], rate["port_cell"]) == (6, 4)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,8 @@ class Notebook:
     """A notebook as read: the file's text, its Python cells, and the module's text that they make up.
 
     `skipped` are the cells that are no Python (number, why): they can't run, and stay as they are. `others` are the
-    cells of code in another language (number, source), that of a cell magic such as `%%bash`.
+    cells of code in another language (number, source), that of a cell magic such as `%%bash`. `items` are the spans of
+    all cells in the file.
     """
 
     path: str
@@ -66,6 +67,7 @@ class Notebook:
     text: str
     skipped: tuple[tuple[int, str], ...] = ()
     others: tuple[tuple[int, str], ...] = ()
+    items: tuple[Span, ...] = ()
 
     def place(self, line: int) -> tuple[int, int]:
         """The cell and the line in it (both from 1) of a line of the module's text."""
@@ -79,11 +81,13 @@ class Notebook:
         return found, max(1, line - first + 1)
 
     def written(self, edits: Sequence[Edit]) -> str:
-        """The file's text with the module's edits in their cells; a changed cell loses its outputs and its count."""
-        changes: list[tuple[Span, str]] = []
+        """The file's text with the module's edits in their cells; a changed cell loses its outputs and its count, one
+        of which nothing is left goes."""
+        gone = self.emptied(edits)
+        changes = [(span, "") for span in self._without(gone)]
         for cell in self.cells:
             source = self._ported(cell, edits)
-            if source == cell.source:
+            if source == cell.source or cell.number in gone:
                 continue
             span = cell.values["source"]
             changes.append((span, self._source_text(self.raw[span.start : span.end], source, span.start)))
@@ -96,6 +100,19 @@ class Notebook:
         for span, new in sorted(changes, key=lambda change: -change[0].start):
             text = text[: span.start] + new + text[span.end :]
         return text
+
+    def emptied(self, edits: Sequence[Edit]) -> frozenset[int]:
+        """The numbers of the cells of which the edits leave nothing."""
+        return frozenset(cell.number for cell in self.cells if not self._ported(cell, edits).strip())
+
+    def _without(self, gone: frozenset[int]) -> Iterator[Span]:
+        """What goes of the file's text with these cells: each with the comma that parts it from those that stay."""
+        first = next((number for number, _ in enumerate(self.items, 1) if number not in gone), 1)
+        if first > 1:
+            yield Span(self.items[0].start, self.items[first - 1].start)
+        for number in sorted(gone):
+            if number > first:
+                yield Span(self.items[number - 2].end, self.items[number - 1].end)
 
     def _ported(self, cell: Cell, edits: Sequence[Edit]) -> str:
         """The cell's source with those edits that begin in it."""
@@ -162,7 +179,8 @@ def read_notebook(data: bytes, path: str, skipped: tuple[tuple[int, str], ...] =
     start = SPACE.match(raw, 1 if raw.startswith("\ufeff") else 0)
     top = dict(_members(raw, start.end() if start else 0))
     cells, others, parts, offset = [], [], [], 0
-    for number, span in enumerate(_items(raw, top["cells"].start), start=1):
+    items = tuple(_items(raw, top["cells"].start))
+    for number, span in enumerate(items, start=1):
         cell = document["cells"][number - 1]
         source = _source(cell, number, file)
         values = dict(_members(raw, span.start))
@@ -178,7 +196,7 @@ def read_notebook(data: bytes, path: str, skipped: tuple[tuple[int, str], ...] =
         offset += len(parts[-1])
     if not cells:
         raise InputError("has no cell of Python", file, fix="name the notebook that trains")
-    return Notebook(path, raw, tuple(cells), "".join(parts), skipped, tuple(others))
+    return Notebook(path, raw, tuple(cells), "".join(parts), skipped, tuple(others), items)
 
 
 def _check(document: Any, file: Path) -> None:
