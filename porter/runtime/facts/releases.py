@@ -271,18 +271,12 @@ class Release:
 
     @property
     def hides_tokens(self) -> bool:
-        """Whether models that take the number of a step's tokens weren't told it: transformers 4.47.0 and 4.48.0.
-
-        Each micro-batch counted its own mean then, and the step's gradient, and the loss that was logged, were the sum
-        of these. Unsloth's Trainer tells it.
-        """
+        """Whether models that take the number of a step's tokens weren't told it: transformers 4.47.0 and 4.48.0. A
+        step's gradient, and the loss that was logged, were the sum of its micro-batches' means; Unsloth's tells it."""
         return not self.unsloth and version_key(self.transformers) in ((4, 47, 0), (4, 48, 0))
 
     def counts_tokens_of(self, family: str) -> bool:
-        """The same of a model: Mistral's class, which didn't take the number of tokens, not before 4.48.
-
-        Unsloth's Mistral takes it.
-        """
+        """The same of a model: Mistral's class didn't take the number of tokens before 4.48; Unsloth's takes it."""
         if family == "mistral" and version_key(self.transformers) >= (4, 46, 0) and not self.unsloth:
             return version_key(self.transformers) >= (4, 48, 0)
         return True
