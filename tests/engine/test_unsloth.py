@@ -524,3 +524,22 @@ def test_a_multimodal_models_processor_gives_texts(load: str, call: str, asked: 
     made = "SFTTrainer(model, args=SFTConfig('out'), train_dataset=rows, processing_class=tokenizer)"
     after = port(f"{text}trainer = {made}\ntrainer.train()\n").after
     assert (f"text = {asked}\n" in after) if asked else ("tokenize=False" not in after)
+
+
+SHARED = ", mapping={'role': 'from', 'content': 'value', 'user': 'human', 'assistant': 'gpt'}"
+USUAL = ", mapping={'role': 'role', 'content': 'content', 'user': 'user', 'assistant': 'assistant'}"
+
+
+@pytest.mark.parametrize(
+    ("template", "mapping", "ported"),
+    [("llama-3", SHARED, True), ("qwen-2.5", USUAL, True), ("qwen-2.5", SHARED, False), ("llama-3", "", True)],
+)
+def test_other_names_for_roles_are_those_of_llama_3(template: str, mapping: str, ported: bool) -> None:
+    call = f"get_chat_template(tokenizer, chat_template='{template}'{mapping})"
+    text = (
+        f"{HEAD}from unsloth import FastModel, get_chat_template\nmodel, tokenizer = {LOAD}{PUT_IN}tokenizer = {call}\n"
+    )
+    made = "SFTTrainer(model, args=SFTConfig('out'), train_dataset=rows, processing_class=tokenizer)"
+    found = port(f"{text}trainer = {made}\ntrainer.train()\n")
+    assert (f"tokenizer = rt.{call}" in found.after) is ported
+    assert any(finding.rule == "TP712" for finding in found.findings) is not ported

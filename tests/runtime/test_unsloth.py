@@ -106,6 +106,11 @@ def test_standardized_conversations() -> None:
             "<|start_header_id|>user<|end_header_id|>\n\n",
             "<|start_header_id|>assistant<|end_header_id|>\n\n",
         ),
+        (
+            "llama-3",
+            "<|start_header_id|>user<|end_header_id|>\n\n",
+            "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        ),
         ("qwen-2.5", "<|im_start|>user\n", "<|im_start|>assistant\n"),
     ],
 )
@@ -140,6 +145,11 @@ def test_answers_alone_are_trained_and_rows_without_one_go() -> None:
 TEXTS = {
     "gemma-3": "<bos><start_of_turn>user\nS\n\nHi<end_of_turn>\n<start_of_turn>model\nHello<end_of_turn>\n",
     "gemma-4": "<bos><|turn>system\nS<turn|>\n<|turn>user\nHi<turn|>\n<|turn>model\nHello<turn|>\n",
+    "llama-3": (
+        "<bos><|start_header_id|>system<|end_header_id|>\n\nS<|eot_id|>"
+        "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\nHello<|eot_id|>"
+    ),
     "llama-3.1": (
         "<bos><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge Date: December 2023\n"
         "Today Date: 26 July 2024\n\nS<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
@@ -157,6 +167,18 @@ def test_the_templates_texts(template: str) -> None:
     text = made.apply_chat_template([{"role": "system", "content": "S"}, *TALK[:2]], tokenize=False)
     assert text == TEXTS[template].replace("<bos>", made.bos_token or "")
     assert tokenizer("llama3").chat_template != made.chat_template
+
+
+def test_llama_3_takes_rows_with_other_names() -> None:
+    """As Unsloth's, whose template is this one where the first message has a role, and another where it hasn't."""
+    names = {"role": "from", "content": "value", "user": "human", "assistant": "gpt"}
+    made = rt.get_chat_template(tokenizer("llama3"), "llama-3", mapping=names)
+    shared = [("system", "S"), ("human", " Hi"), ("gpt", "Hello")]
+    text = made.apply_chat_template([{"from": who, "value": said} for who, said in shared], tokenize=False)
+    usual = [{"role": "system", "content": "S"}, *TALK[:2]]
+    assert text == made.apply_chat_template(usual, tokenize=False) == TEXTS["llama-3"].replace("<bos>", made.bos_token)
+    with pytest.raises(ValueError, match="rename in the rows"):
+        rt.get_chat_template(tokenizer("llama3"), "qwen-2.5", mapping=names)
 
 
 CALL = {"role": "assistant", "tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": "1"}}}]}

@@ -2,12 +2,13 @@
 
 Written anew for what the models' formats say, tools, their calls and answers, and parts of a message included: they
 make the same text as Unsloth's of any conversation, and what those can't render ends here, too. Those templates are
-here that change nothing of a tokenizer but its template: of Gemma 3 and 4, Llama 3.1 to 3.3 and Qwen 2.5.
+here that change nothing of a tokenizer but its template: of Gemma 3 and 4, Llama 3 to 3.3 and Qwen 2.5.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,15 @@ _GEMMA = (
 {%- if add_generation_prompt %}{{- '<start_of_turn>model\\n' }}{%- endif %}
 """
 )
+
+_LLAMA_3 = """
+{{- bos_token }}
+{%- for message in messages %}
+    {{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n' }}
+    {{- message['content'] | trim + '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}
+"""
 
 _LLAMA = """
 {%- macro header(role) %}{{- '<|start_header_id|>' + role + '<|end_header_id|>\\n\\n' }}{%- endmacro %}
@@ -177,24 +187,53 @@ _QWEN = """
 TEMPLATES: Mapping[str, str] = {
     **dict.fromkeys(("gemma-3", "gemma3"), _GEMMA),
     **dict.fromkeys(("gemma-4", "gemma4"), _GEMMA_4),
+    **dict.fromkeys(("llama-3", "llama3"), _LLAMA_3),
     **dict.fromkeys(("llama-3.1", "llama-31", "llama-3.2", "llama-3.3", "llama-32", "llama-33"), _LLAMA),
     **dict.fromkeys(("qwen-2.5", "qwen-25", "qwen25", "qwen2.5"), _QWEN),
 }
 """Unsloth's names of the templates that are here."""
 
 
+USUAL_NAMES = {"role": "role", "content": "content", "user": "user", "assistant": "assistant"}
+# Whose templates take other names for those exactly as Unsloth's do.
+MAPPED = frozenset({"llama-3", "llama3"})
+_NAMED_OTHERWISE = """
+{%%- if 'role' not in messages[0] %%}
+    {%%- set given = namespace(turns=[]) %%}
+    {%%- for turn in messages %%}
+        {%%- set role = {%(user)s: 'user', %(assistant)s: 'assistant'}.get(turn[%(role)s], turn[%(role)s]) %%}
+        {%%- set given.turns = given.turns + [{'role': role, 'content': turn[%(content)s]}] %%}
+    {%%- endfor %%}
+    {%%- set messages = given.turns %%}
+{%%- endif %%}
+"""
+
+
 def get_chat_template(
-    tokenizer: Any, chat_template: str, *, map_eos_token: bool = True, system_message: str | None = None
+    tokenizer: Any,
+    chat_template: str,
+    mapping: Mapping[str, str] = USUAL_NAMES,
+    *,
+    map_eos_token: bool = True,
+    system_message: str | None = None,
 ) -> Any:
     """A copy of the tokenizer with a template that renders as Unsloth's of that name; its own text is another.
 
-    ValueError for a template that isn't here. `map_eos_token` does nothing to these templates; a `system_message` that
-    would change one is refused.
+    `mapping` are the names that rows have for a message's role and content, and for the two who speak: ShareGPT's
+    `{"role": "from", "content": "value", "user": "human", "assistant": "gpt"}`. ValueError for a template that isn't
+    here, or not with other names. `map_eos_token` does nothing to these templates; a `system_message` that would change
+    one is refused.
     """
     if chat_template not in TEMPLATES:
         raise ValueError(f"chat_template={chat_template!r} is not one of {', '.join(TEMPLATES)}")
     if system_message is not None:
         raise ValueError("get_chat_template(system_message=...) is not ported: put a system message into the rows")
+    names = {**USUAL_NAMES, **mapping}
+    if names != USUAL_NAMES and chat_template not in MAPPED:
+        raise ValueError(
+            f"get_chat_template(mapping=...) is ported for {', '.join(sorted(MAPPED))}: rename in the rows"
+        )
     made = copy.deepcopy(tokenizer)
-    made.chat_template = TEMPLATES[chat_template]
+    prefix = _NAMED_OTHERWISE % {name: json.dumps(text) for name, text in names.items()}
+    made.chat_template = (prefix if names != USUAL_NAMES else "") + TEMPLATES[chat_template]
     return made
