@@ -60,7 +60,7 @@ def test_prompts_come_as_trl_deals_them(
 ) -> None:
     order = made(prompts=prompts, accumulation=accumulation, parts=accumulation, leftovers=leftovers)
     order = made(**{**vars(order), "epochs": epochs, "max_steps": max_steps, "several": several})
-    assert ours(order) == theirs(order, floor=leftovers == "trained")
+    assert ours(order) == theirs(order, floor=leftovers == "trained") and len(ours(order)) == order.lasts
 
 
 def test_iterations_and_longer_generation_batches() -> None:

@@ -250,8 +250,9 @@ class GRPOBatches:
 
     def __repr__(self) -> str:
         rows = math.prod(self._source)
+        ends = f", of which {self._order.lasts} are made" if self._order.lasts < self.steps else ""
         return (
-            f"{len(self._rows)} prompts, {self.steps} steps of {rows} completions "
+            f"{len(self._rows)} prompts, {self.steps} steps of {rows} completions{ends} "
             f"({self._generations} of each prompt, {self._prompts_at_once} prompts sampled at once) "
             f"as {self._micro_batches} x {self.batch_size} x {self.length} tokens"
         )

@@ -85,6 +85,11 @@ class PromptOrder:
         """How often the prompts are passed over at most."""
         return math.ceil(self.max_steps / self.counted) if self.max_steps > 0 else math.ceil(self.epochs)
 
+    @property
+    def lasts(self) -> int:
+        """Optimizer steps for which the prompts last, at most `steps`."""
+        return min(self.steps, self.passes * self.steps_per_epoch)
+
     def groups(self, seed: int | None) -> Iterator[list[MicroStep]]:
         """The micro-steps of every optimizer step; `seed` of the order, None for the prompts' own."""
         orders = itertools.repeat(np.arange(self.prompts)) if seed is None else order.randperms(self.prompts, seed)
