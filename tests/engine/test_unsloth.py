@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from porter.port import Port
@@ -543,3 +545,28 @@ def test_other_names_for_roles_are_those_of_llama_3(template: str, mapping: str,
     found = port(f"{text}trainer = {made}\ntrainer.train()\n")
     assert (f"tokenizer = rt.{call}" in found.after) is ported
     assert any(finding.rule == "TP712" for finding in found.findings) is not ported
+
+
+PADS = "def tokenize(row):\n    return tokenizer(row['text'], padding='max_length', max_length=8)\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "sides"),
+    [
+        ("", "rows = rows.map(tokenize)\n", ["right"]),
+        ("rows = rows.map(tokenize)\n", "", ["left"]),
+        ("", "", []),
+        (
+            "",
+            "rows = rows.map(tokenize)\nFastLanguageModel.for_inference(model)\nx = tokenizer('a', padding=True)\n",
+            ["right", "left"],
+        ),
+        ("", "tokenizer.padding_side = 'left'\nrows = rows.map(tokenize)\n", []),
+    ],
+)
+def test_a_tokenizer_pads_on_unsloths_side(before: str, behind: str, sides: list[str]) -> None:
+    text = f"{HEAD}model, tokenizer = {LOAD}{PADS}{before}{PUT_IN}{behind}"
+    made = "SFTTrainer(model, args=SFTConfig('out'), train_dataset=rows, processing_class=tokenizer)"
+    after = port(f"{text}trainer = {made}\ntrainer.train()\n").after
+    assert re.findall(r'tokenizer\.padding_side = "(\w+)"\n', after) == sides
+    assert len(sides) < 2 or 'tokenizer.padding_side = "left"\nx = tokenizer(' in after

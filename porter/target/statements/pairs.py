@@ -27,6 +27,8 @@ def write_pair(porting: Porting, site: Site, call: Call) -> None:
         assert isinstance(identifier, str)
         loaded = _padded(porting, tokenizer_load(porting, MARKS.sub("", identifier)), model, identifier)
         lines.append(f"{tokenizer} = {render(loaded, site.indent, porting.module.indent, len(tokenizer) + 3)}")
+        if side := porting.code.get("padding_side"):
+            lines.append(f"{tokenizer}.padding_side = {quoted(side)}")
     porting.replace_statement(site, f"\n{site.indent}".join(lines), "the same weights in Tunix's model")
 
 

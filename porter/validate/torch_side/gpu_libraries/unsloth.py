@@ -83,15 +83,15 @@ def fast_model(note: Callable[[str], None], output: Callable[[Any], str]) -> Any
 
         @staticmethod
         def get_peft_model(model: Any, *args: Any, **kwargs: Any) -> Any:
-            return with_methods(_adapted(model, *args, **kwargs), note, output)
+            return with_methods(_padding(_adapted(model, *args, **kwargs), "right"), note, output)
 
         @staticmethod
         def for_inference(model: Any, *args: Any, **kwargs: Any) -> Any:
-            return model.eval()
+            return _padding(model, "left").eval()
 
         @staticmethod
         def for_training(model: Any, *args: Any, **kwargs: Any) -> Any:
-            return model.train()
+            return _padding(model, "right").train()
 
         @staticmethod
         def patch_peft_model(model: Any, *args: Any, **kwargs: Any) -> Any:
@@ -141,7 +141,15 @@ def _load(
         model.resize_token_embeddings(kwargs["resize_model_vocab"])
     model.max_seq_length = max_seq_length
     unsloth_padding.set_padding(tokenizer, model, unsloth_trl.release())
-    return with_methods(model, note, output), tokenizer
+    model._saved_temp_tokenizer = tokenizer
+    return with_methods(_padding(model, "left"), note, output), tokenizer
+
+
+def _padding(model: Any, side: str) -> Any:
+    """The model, whose tokenizer pads on this side from here on."""
+    if (tokenizer := getattr(model, "_saved_temp_tokenizer", None)) is not None:
+        tokenizer.padding_side = side
+    return model
 
 
 def quantisation(eight: bool) -> Any:
@@ -262,8 +270,8 @@ def with_methods(model: Any, note: Callable[[str], None], output: Callable[[Any]
         "save_lora": lambda self, folder, *args, **kwargs: self.save_pretrained(folder),
         "load_lora": lambda self, *args, **kwargs: None,
         "fast_generate": generated,
-        "for_training": lambda self, *args, **kwargs: self.train(),
-        "for_inference": lambda self, *args, **kwargs: self.eval(),
+        "for_training": lambda self, *args, **kwargs: _padding(self, "right").train(),
+        "for_inference": lambda self, *args, **kwargs: _padding(self, "left").eval(),
     }
     for name, method in methods.items():
         # A class attribute would be there for models that Unsloth hasn't loaded, too.

@@ -129,9 +129,16 @@ def taking_settings(init: Callable[..., None], config: str) -> Callable[..., Non
                 kwargs["args"] = asked = made(**{name: value for name, value in given.items() if name in known})
             for name, value in moved.items():
                 setattr(asked, name, value)
+        pad_on_the_right(kwargs.get("processing_class"))
         init(self, *positional, **kwargs)
 
     return __init__
+
+
+def pad_on_the_right(tokenizer: Any) -> None:
+    """Unsloth's trainers set the side of the tokenizer that they are given."""
+    if hasattr(tokenizer, "padding_side"):
+        tokenizer.padding_side = "right"
 
 
 def _replace(trl: Any, name: str, original: Any, made: Any) -> None:
@@ -205,6 +212,7 @@ def of_unsloth(original: Any, note: Callable[[str], None]) -> Any:
             of_trl = lost and not hasattr(args, "max_length")  # plain arguments, of which TRL makes its own
             args = with_older_keywords(original, args, kwargs)
             tokenizer = kwargs.get("processing_class") or kwargs.get("tokenizer")
+            pad_on_the_right(tokenizer)
             length = CUT if of_trl else length_of(model, args, kwargs)
             field = kwargs.get("dataset_text_field") or getattr(args, "dataset_text_field", None) or "text"
             packs = getattr(args, "packing", False) or kwargs.get("packing", False)
