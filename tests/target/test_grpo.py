@@ -341,3 +341,19 @@ def test_unsloths_vllm_is_there_for_its_own_models(tmp_path: Path, release: str,
     found = port_file(tmp_path / "train.py")
     assert ("only_eos_token=True" in found.after) is not engine
     assert any("makes no vLLM" in each.message for each in found.findings) is not engine
+
+
+@pytest.mark.parametrize(
+    ("release", "settings", "fate"),
+    [
+        ("0.18.1", "use_vllm=True, max_prompt_length=9", "changed"),
+        ("0.18.1", "use_vllm=True", "info"),
+        ("0.18.1", "max_prompt_length=9", "exact"),
+        ("0.19.1", "use_vllm=True, max_prompt_length=9", "exact"),
+    ],
+)
+def test_vllm_was_told_whole_prompts(release: str, settings: str, fate: str) -> None:
+    found = port(script(settings), source_trl=release)
+    rows = [row for row in found.fields if row.source == "GRPOConfig.max_prompt_length"]
+    told = [each.severity for each in found.findings if "the whole of a longer prompt" in each.message]
+    assert [row.fate for row in rows] + told == [fate]
