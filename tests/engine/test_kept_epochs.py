@@ -217,3 +217,12 @@ def test_dropout_that_stays_on_or_off_is_named() -> None:
 def test_several_processes_evaluate_rows_of_their_own() -> None:
     found = port(SCRIPT, processes=2)
     assert found.status == "partial" and any("2 GPU processes" in each.message for each in found.findings)
+
+
+def test_a_loop_that_calls_the_model_evaluates_without_eval_too() -> None:
+    inline = SCRIPT.replace(CALL, INLINE.replace("    model.eval()\n", ""))
+    found = port(inline)
+    assert found.status == "ported" and "for number, loss in enumerate(val_loader):" in found.after, found.after
+    unread = port(inline.replace("enumerate(val_loader)", "enumerate(list(val_loader)[:5])"))
+    assert unread.status == "partial"
+    assert any("evaluations inside the loop" in finding.message for finding in unread.findings), unread.findings

@@ -141,7 +141,7 @@ def test_what_the_loop_does_besides_is_kept_in_mind() -> None:
     print(total)
 """
     )
-    assert [left.what for left in loop.left] == ["logging", "saving", "evaluation", "logging", "logging"]
+    assert [left.what for left in loop.left] == ["logging", "saving", "evaluation", "evaluation", "logging"]
 
 
 @pytest.mark.parametrize(

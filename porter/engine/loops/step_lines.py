@@ -221,7 +221,7 @@ class LineReader:
         if found:
             self.loop.obstacles.extend(found)
             return
-        self.loop.left += [Left(node, what) for node, what in self.watching.kinds(line)]
+        self.loop.left += [Left(node, what) for node, what in self.watching.kinds(line, self.forward.model)]
 
     def _name(self, node: cst.BaseExpression) -> str:
         return self.module.qualified(node) or self.module.code(node)

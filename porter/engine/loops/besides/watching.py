@@ -134,12 +134,14 @@ class Watching:
                 return f"`{head if text not in trained else text}` is changed between the batch and the step"
         return ""
 
-    def kinds(self, line: cst.CSTNode) -> Iterator[tuple[cst.CSTNode, str]]:
-        """What a statement that looks on does, each kind once with its place: saving, evaluation, sampling, an end of
-        its own, or logging where it does no more."""
+    def kinds(self, line: cst.CSTNode, model: str) -> Iterator[tuple[cst.CSTNode, str]]:
+        """What a statement that looks on does, each kind once with its place: saving, evaluation (where it calls
+        `model`, too), sampling, an end of its own, or logging where it does no more."""
         found: dict[str, cst.CSTNode] = {}
         for node in inside(line):
             if isinstance(node, cst.Call):
+                if model and self.module.code(node.func) == model:
+                    found.setdefault("evaluation", node)
                 for what in self._of_function(node, 0):
                     found.setdefault(what, node)
             elif isinstance(node, cst.Break | cst.Return) and self._ends(node, line):
