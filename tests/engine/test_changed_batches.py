@@ -119,3 +119,40 @@ def test_batches_that_are_skipped_are_of_a_run_that_is_resumed() -> None:
     module, loop = read(STANDARD.replace("(loader)", "(accelerator.skip_first_batches(loader, 5))"))
     assert [left.what for left in loop.left] == ["resuming"] and loop.loader is not None
     assert module.code(loop.loader) == "loader"
+
+
+GROUPS = "for group in optimizer.param_groups:\n            "
+WEIGHTS = "for p in model.parameters():\n            "
+HELPERS = """
+def log_rate(opt, epoch):
+    for group in opt.param_groups:
+        group["lr"] = 0.1 / (epoch + 1)
+
+def log_norms(net):
+    print([p.norm() for p in net.parameters()])
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (f"{WEIGHTS}p.clamp_(-1, 1)", "`p.clamp_(-1, 1)` changes what is trained"),
+        (f"{WEIGHTS}torch.clamp_(p, -1, 1)", "`torch.clamp_(p, -1, 1)` changes what is trained"),
+        (f"{WEIGHTS}p.requires_grad = False", "`p.requires_grad = False` changes what is trained"),
+        ("for p, q in zip(model.parameters(), start):\n            p.copy_(q)", "`p.copy_(q)` changes what is trained"),
+        ("weight = model.lm_head.weight\n        weight.mul_(2)", "`weight.mul_(2)` changes what is trained"),
+        (f"{GROUPS}group['betas'] = (0.5, 0.9)", "`group['betas'] = (0.5, 0.9)` changes what is trained"),
+        (f"{GROUPS}group.update(lr=1e-6)", "`group.update(lr=1e-6)` changes what is trained"),
+        (f"{GROUPS}group['lr'] = 1e-6", "the learning rate is set by hand"),
+        ("log_rate(optimizer, epoch)", "`log_rate` gets `optimizer`, and may change it"),
+        ("log_norms(model)", ""),
+        (f"{GROUPS}rates.append(group['lr'])", ""),
+        ("for p, q in zip(start, model.parameters()):\n            p.copy_(q)", ""),
+        ("model.config.use_cache = False", ""),
+    ],
+)
+def test_weights_and_groups_that_are_changed_by_hand_are_named(line: str, said: str) -> None:
+    _, loop = read(HELPERS + STANDARD.replace("        optimizer.zero", f"        {line}\n        optimizer.zero"))
+    reasons = [obstacle.reason for obstacle in loop.obstacles]
+    assert len(reasons) == bool(said) and all(said in reason for reason in reasons), reasons

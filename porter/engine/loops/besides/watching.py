@@ -13,15 +13,13 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from ....source.calls import calls_of, function_around, parameter_of
-from ....source.held_values import CHANGES
 from ....source.module import Module
-from ....source.read_value import read_value
 from ....source.scopes import inside
 from ...script.sites import is_of_gpu_library
 from ..statements.advice import FILTER, SCHEDULE
-from ..statements.batch_parts import MODEL_INPUTS
 from ..statements.blocks import is_backward, last_name
 from ..statements.not_standard import NotStandard
+from .altered import altered, changed_by, one_of, root_of, targets
 
 # Methods that change nothing of the model, the optimizer and the schedule.
 READS = (
@@ -57,9 +55,11 @@ class Watching:
 
     def __init__(self, module: Module) -> None:
         self.module = module
+        self._parts: set[str] = set()  # names of one parameter, or one group, of what is trained
 
     def obstacles(self, line: cst.CSTNode, trained: set[str], held: set[str]) -> Iterator[NotStandard]:
         """Where a statement takes part in the training; `held`: names that hold the batch or the loss before it."""
+        said: set[cst.CSTNode] = set()
         for node in inside(line):
             why, nested = "", self._nested(node, line)
             if isinstance(node, cst.Call):
@@ -69,7 +69,13 @@ class Watching:
             elif isinstance(node, cst.Continue) and cst.For not in nested and not self._guards(node):
                 why = LEFT_OUT
             if why:
+                said.add(node)
                 yield NotStandard(node, why, FIXES.get(why, ""))
+        self._parts |= one_of(line, trained)
+        for node in altered(self.module, line, trained, self._parts):
+            if node not in said:
+                code = " ".join(self.module.code(node).split())
+                yield NotStandard(node, f"`{code}` changes what is trained, or how")
 
     def _nested(self, node: cst.CSTNode, line: cst.CSTNode) -> set[type[cst.CSTNode]]:
         """Whether a node of `line` stands in a loop or a function of its own there."""
@@ -103,10 +109,17 @@ class Watching:
         if head in trained and last not in (*READS, "eval", "generate"):
             return f"`{full}` may change what is trained"
         given = {self.module.code(argument.value) for argument in node.args}
-        if given & trained and head not in trained and not _only_looks(last):
+        if given & trained and head not in trained and not (_only_looks(last) and self._leaves(node, trained)):
             name = sorted(given & trained)[0]
             return f"`{full}` gets `{name}`, and may change it"
         return ""
+
+    def _leaves(self, call: cst.Call, trained: set[str]) -> bool:
+        """Whether a function of the file changes no parameter or group of the model or the optimizer that it gets."""
+        function = self.module.callees.get(call)
+        taken = [parameter_of(self.module, each, call) for each in call.args if self.module.code(each.value) in trained]
+        names = [name for name in taken if name is not None]
+        return function is None or not any(altered(self.module, function.body, names))
 
     def _changes(self, call: cst.Call, held: set[str]) -> str:
         """Why a call changes the batch or the loss in place: a method of it, or a function that is given it."""
@@ -130,6 +143,8 @@ class Watching:
                 return f"`{text}` is changed between the batch and the step"
             if re.search(r"""\[["'](?:lr|weight_decay|initial_lr)["']\]$""", text):
                 return BY_HAND
+            if text.endswith(".config.use_cache"):
+                continue
             if text in trained or head in trained or head in held:
                 return f"`{head if text not in trained else text}` is changed between the batch and the step"
         return ""
@@ -227,37 +242,3 @@ def _only_looks(name: str) -> bool:
     """Whether a function of this name changes nothing of the model that it gets."""
     words = set(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().split("_"))
     return name in BUILTINS or NORMS.search(name) is not None or bool(words & LOOKS and not words & ACTS)
-
-
-def root_of(node: cst.BaseExpression) -> str:
-    """`batch` of `batch["labels"].data[0]`; empty where it isn't a name's."""
-    while isinstance(node, cst.Attribute | cst.Subscript):
-        node = node.value
-    return node.value if isinstance(node, cst.Name) else ""
-
-
-def changed_by(module: Module, node: cst.CSTNode) -> str:
-    """The name of what a call or an assignment changes in place: `labels` of `labels.zero_()` and `labels[0] = 1`."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        last, first = node.func.attr.value, node.args[0].value if node.args else None
-        key = read_value(module, first) if last == "pop" and first is not None else None
-        if key is not None and key.known and key.literal not in MODEL_INPUTS:
-            return ""
-        in_place = last.endswith("_") and not last.endswith("__")
-        if in_place and first is not None and module.qualified(node.func) is not None:
-            return root_of(first)  # nn.init.zeros_(logits)
-        return root_of(node.func.value) if in_place or last in CHANGES else ""
-    if not isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign | cst.Del):
-        return ""
-    parts = [target for target in targets(node) if isinstance(target, cst.Subscript | cst.Attribute)]
-    return next(map(root_of, parts), "")
-
-
-def targets(node: cst.Assign | cst.AugAssign | cst.AnnAssign | cst.Del) -> list[cst.BaseExpression]:
-    """What a statement assigns to, or takes away."""
-    found = [target.target for target in node.targets] if isinstance(node, cst.Assign) else [node.target]
-    return [
-        element.value
-        for each in found
-        for element in (each.elements if isinstance(each, cst.Tuple | cst.List) else [cst.Element(each)])
-    ]
