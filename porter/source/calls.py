@@ -6,7 +6,7 @@ function returns on to whoever called it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -74,6 +74,15 @@ def argument_of(module: Module, call: cst.Call, parameter: str) -> cst.BaseExpre
     function = module.callees[call]
     every = (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
     return next((found.default for found in every if found.name.value == parameter), None)
+
+
+def named_arguments(call: cst.Call, places: Sequence[str]) -> dict[str, cst.BaseExpression]:
+    """What a call gives, by name; `places` are its positional arguments'. "" holds one behind these, or unpacked."""
+    found: dict[str, cst.BaseExpression] = {}
+    for place, argument in enumerate(call.args):
+        name = argument.keyword.value if argument.keyword is not None else "".join(places[place : place + 1])
+        found["" if argument.star else name] = argument.value
+    return found
 
 
 def returned(module: Module, function: cst.FunctionDef) -> list[cst.BaseExpression]:

@@ -15,7 +15,16 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, Site, step
-from porter.packs.script import AGAIN, Module, calls_of, followed, function_around, origins, put_in_again
+from porter.packs.script import (
+    AGAIN,
+    Module,
+    calls_of,
+    followed,
+    function_around,
+    named_arguments,
+    origins,
+    put_in_again,
+)
 from porter.packs.training import Training, facts_of
 
 PART_OF = "TP204"
@@ -97,13 +106,8 @@ def _given(module: Module, call: cst.Call) -> tuple[cst.BaseExpression, cst.Base
     if name != GIVES_NEW and name not in facts_of(module).loads_adapters:
         return None
     second = "peft_config" if name == GIVES_NEW else "model_id"
-    found: dict[str, cst.BaseExpression] = {}
-    for argument, place in zip(call.args, ("model", second, *[""] * len(call.args)), strict=False):
-        named = argument.keyword.value if argument.keyword is not None else place
-        if argument.star or named not in {"model", second, *IDLE}:
-            return None
-        found[named] = argument.value
-    if "model" not in found or second not in found or not isinstance(found["model"], cst.Name):
+    found = named_arguments(call, ("model", second))
+    if not {"model", second} <= found.keys() <= {"model", second, *IDLE} or not isinstance(found["model"], cst.Name):
         return None
     return found["model"], found[second]
 

@@ -15,6 +15,7 @@ from porter.packs.script import (
     Module,
     calls_of,
     function_around,
+    named_arguments,
     origins,
     put_in_again,
     small_statement,
@@ -124,12 +125,9 @@ def _unwrap(porting: Porting, merge: cst.Call) -> None:
 
 def given_adapter(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
     """The arguments of PeftModel.from_pretrained by name; None where one of them decides what is merged."""
-    found: dict[str, cst.BaseExpression] = {}
-    for argument, name in zip(call.args, ("model", "model_id", *[""] * len(call.args)), strict=False):
-        named = argument.keyword.value if argument.keyword is not None else name
-        if argument.star or named not in {"model", "model_id", *KEPT, *IDLE}:
-            return None
-        found[named] = argument.value
+    found = named_arguments(call, ("model", "model_id"))
+    if not found.keys() <= {"model", "model_id", *KEPT, *IDLE}:
+        return None
     is_first = bool(call.args) and found.get("model") is call.args[0].value
     trained = isinstance(asked := found.get("is_trainable"), cst.Name) and asked.value == "True"
     return found if is_first and "model_id" in found and not trained else None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module, indentation, is_false
+from porter.packs.script import Module, indentation, is_false, named_arguments
 
 ID = "TP541"
 REASON = "the seed of what rt.generate draws"
@@ -24,7 +24,7 @@ TORCH_DRAWS = frozenset(
     """rand randn randint randperm rand_like randn_like randint_like normal bernoulli multinomial
     random_split RandomSampler WeightedRandomSampler SubsetRandomSampler DataLoader""".split()
 )
-SHUFFLE = 2  # the place of a DataLoader's `shuffle`
+OF_LOADER = ("dataset", "batch_size", "shuffle")  # a DataLoader's first arguments
 
 
 @step(Phase.ANSWER, reads=("claimed uses",), fills=("claimed names",))
@@ -45,9 +45,9 @@ def _torch_draws(porting: Porting) -> bool:
 
 def _draws(module: Module, call: cst.Call) -> bool:
     """Whether a call that may draw does so: from no generator of its own, a DataLoader where it shuffles."""
-    given = {a.keyword.value if a.keyword is not None else place: a.value for place, a in enumerate(call.args)}
+    given = named_arguments(call, OF_LOADER)
     if (module.qualified(call.func) or "").endswith(".DataLoader"):
-        shuffles = given.get("shuffle", given.get(SHUFFLE))
+        shuffles = given.get("shuffle")
         if shuffles is None or is_false(shuffles):
             return False
     return "generator" not in given

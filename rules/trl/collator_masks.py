@@ -9,7 +9,15 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Argument, Origin, Phase, Porting, Value, step
-from porter.packs.script import assigned_name, origins, plain_version, shown, version_key
+from porter.packs.script import (
+    assigned_name,
+    is_false,
+    named_arguments,
+    origins,
+    plain_version,
+    shown,
+    version_key,
+)
 from porter.packs.training import Training, table_of
 
 PART_OF = "trl"
@@ -74,10 +82,7 @@ def _further(porting: Training, call: cst.Call) -> list[str]:
     """Keywords of a DataCollatorForSeq2Seq that would make other batches."""
     same = {"padding": ("True", '"longest"', "'longest'"), "label_pad_token_id": ("-100",), "max_length": ("None",)}
     places = ("tokenizer", "model", "padding", "max_length", "pad_to_multiple_of", "label_pad_token_id")
-    given = {
-        argument.keyword.value if argument.keyword is not None else place: porting.module.code(argument.value)
-        for argument, place in zip(call.args, (*places, *[""] * len(call.args)), strict=False)
-    }
+    given = {name: porting.module.code(value) for name, value in named_arguments(call, places).items()}
     return [name for name, code in given.items() if name in same and code not in same[name]]
 
 
@@ -174,9 +179,7 @@ def _is_trainers_own(porting: Training, call: cst.Call) -> bool:
 
 def _own_tokenizer(porting: Training, call: cst.Call) -> str:
     """The code of a collator's own tokenizer, `tokenizer=` or its first argument; an empty text where it has none."""
-    first = call.args[0].value if call.args and call.args[0].keyword is None else None
-    named = (each.value for each in call.args if each.keyword is not None and each.keyword.value == "tokenizer")
-    given = next(named, first)
+    given = named_arguments(call, ("tokenizer",)).get("tokenizer")
     return porting.module.code(given) if given is not None else ""
 
 
@@ -192,12 +195,9 @@ def _masks_padding(porting: Training, call: cst.Call, *, packed: bool) -> bool:
 
 def _is_causal(porting: Training, call: cst.Call) -> bool:
     """Whether a DataCollatorForLanguageModeling is `mlm=False`, and is given nothing that changes labels."""
-    given = {
-        argument.keyword.value if argument.keyword is not None else place: porting.module.code(argument.value)
-        for argument, place in zip(call.args, ("tokenizer", "mlm", *[""] * len(call.args)), strict=False)
-    }
-    known = set(given) <= {"tokenizer", "mlm", "return_tensors", "pad_to_multiple_of"}
-    return known and given.get("mlm") == "False"
+    given = named_arguments(call, ("tokenizer", "mlm"))
+    known = given.keys() <= {"tokenizer", "mlm", "return_tensors", "pad_to_multiple_of"}
+    return known and "mlm" in given and is_false(given["mlm"])
 
 
 def _mask_padding(porting: Training, argument: Argument, call: cst.Call) -> None:

@@ -103,3 +103,31 @@ main()
 """
     found = port(SCRIPT.partition("\n\ndef load")[0] + f"\n\n{trains}")
     assert found.status == "ported" and '    base = rt.merge_adapter(base, "old", mesh)\n' in found.after
+
+
+AGAIN = "base = load(MODEL)\nmerged = PeftModel.from_pretrained(base, 'adapter'{more}).merge_and_unload()\n"
+OTHERS = "def other():\n    return AutoModelForCausalLM.from_pretrained('b')\n\n"
+
+
+def test_a_base_of_another_function_stays_torchs() -> None:
+    status, after = ported(ONCE, behind=OTHERS + AGAIN.format(more="").replace("load(MODEL)", "other()"))
+    assert status == "ported" and "merged = PeftModel.from_pretrained(base, 'adapter').merge_and_unload()\n" in after
+
+
+def test_a_merge_that_says_more_is_left_to_a_person() -> None:
+    status, after = ported(ONCE, behind=AGAIN.format(more=", config=args"))
+    assert status == "partial" and "PeftModel.from_pretrained(base, 'adapter', config=args)" in after
+
+
+def test_an_adapter_is_merged_into_what_the_function_loaded_for_the_training() -> None:
+    merged = "base = PeftModel.from_pretrained(model, 'old').merge_and_unload()\nmodel = get_peft_model(base"
+    found = port(SCRIPT.format(body=ONCE, made="model", behind="").replace("model = get_peft_model(model", merged))
+    assert found.status == "ported" and "base = rt.merge_adapter(model, 'old', mesh)\n" in found.after
+
+
+def test_adapters_of_a_folder_are_put_into_the_trained_model() -> None:
+    text = SCRIPT.format(body=ONCE, made="model", behind="model = PeftModel.from_pretrained(model, 'best')\n")
+    found = port(
+        text.replace("model = get_peft_model", "tuned = get_peft_model").replace("SFTTrainer(model", "SFTTrainer(tuned")
+    )
+    assert found.status == "ported" and "model = rt.load_adapter(tuned, 'best')\n" in found.after

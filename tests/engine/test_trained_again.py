@@ -28,6 +28,7 @@ SAID = "train() is called again here"
         ("def one():\n    trainer.train()\n\none()\none()", 1),
         ("def one():\n    trainer.train()\n\ndef all():\n    one()\n\nall()\nall()", 1),
         ("def one():\n    trainer.train()\n\nif first:\n    one()\nelse:\n    one()", 0),
+        ("def one(n):\n    trainer.train()\n    if n:\n        one(n - 1)\n\none(3)", 1),
         ("def one():\n    if first:\n        trainer.train()\n    else:\n        trainer.train()\n\none()", 0),
         ("def one(which):\n    which.train()\n\none(trainer)", 0),
         ("def one(which):\n    which.train()\n\none(other)\none(trainer)", 0),
@@ -49,6 +50,7 @@ def test_a_function_trains_again_what_has_trained() -> None:
     "script",
     [
         sft_script(config=', fsdp="full_shard"', after="trainer.train()\ntrainer.train()"),
+        sft_script(config=", deepspeed={'zero_optimization': {'stage': 2}}", after="trainer.train()\ntrainer.train()"),
         sft_script(after="trainer.train()\ntrainer.train(resume_from_checkpoint=True)"),
     ],
 )
