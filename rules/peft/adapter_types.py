@@ -11,7 +11,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import TORCH_TYPES, date, history, plain_version
+from porter.packs.script import TORCH_TYPES, date, history, plain_version, role_uses
 from porter.packs.training import when_quantised
 
 PART_OF = "peft"
@@ -19,8 +19,8 @@ RULE = "TP202"
 KEYWORD = "autocast_adapter_dtype"
 HALVES = ("bfloat16", "float16")
 
-# What makes trained parameters float32 by itself.
-CASTS = re.compile(r"\.float\(\)|\.to\(torch\.float(32)?\b")
+FLOAT32 = ("torch.float32", "torch.float")
+WALKS = re.compile(r"\.(?:named_)?(?:parameters|modules)\(")  # what a loop over the model's parts goes through
 
 
 @step(Phase.WRITE, of="trainer", reads=("written",), fills=("said",))
@@ -61,7 +61,18 @@ def _is_cast(porting: Porting, quantised: bool | None) -> bool:
         any(isinstance(node, cst.If) for node in module.ancestors(site.node)) for site in porting.of_role("prepare")
     ]
     prepared = bool(conditions) and not (quantised is None and all(conditions))
-    return prepared or CASTS.search(module.text) is not None
+    return prepared or any(_makes_float32(porting, call) for call in module.calls)
+
+
+def _makes_float32(porting: Porting, call: cst.Call) -> bool:
+    """Whether a call makes the whole model float32, or a part of it in a loop over them."""
+    module, method = porting.module, call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    to_it = method == "to" and any(module.qualified(argument.value) in FLOAT32 for argument in call.args)
+    if not to_it and (method != "float" or call.args):
+        return False
+    loops = (holder for holder in module.ancestors(call) if isinstance(holder, cst.For))
+    walks = any(WALKS.search(module.code(loop.iter)) is not None for loop in loops)
+    return walks or any(use.outer is call for use in role_uses(porting))
 
 
 def _asked(porting: Porting) -> str:

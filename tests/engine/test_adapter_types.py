@@ -42,11 +42,26 @@ def test_older_adapters_have_the_type_of_a_half_base(tmp_path: Path, pins: str, 
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "def scores(logits):\n    return logits.float().mean()",
+        "for row in rows:\n    print(torch.tensor(row).to(torch.float32))",
+        "for p in model.parameters():\n    p.data = p.data.to(torch.float16)",
+    ],
+)
+def test_what_is_cast_besides_leaves_the_adapters_as_they_are(tmp_path: Path, line: str) -> None:
+    text = OLD.replace("trainer.train()", f"rows = []\n{line}\ntrainer.train()")
+    assert len(said(tmp_path, "transformers==4.37.2\npeft==0.10.0\n", text)) == 1
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ("torch.bfloat16", "torch.float32"),
         ("torch_dtype=torch.bfloat16", "load_in_8bit=True, torch_dtype=torch.bfloat16"),
         ("trainer.train()", "for p in model.parameters():\n    p.data = p.data.float()\ntrainer.train()"),
+        ("trainer.train()", "for _, m in model.named_modules():\n    m.to(dtype=torch.float32)\ntrainer.train()"),
+        ("trainer.train()", "model.to(torch.float)\ntrainer.train()"),
         (", peft_config=LoraConfig(r=4)", ""),
     ],
 )

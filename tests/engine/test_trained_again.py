@@ -97,3 +97,9 @@ def test_a_trainer_that_a_function_makes_in_the_loop_trains_each_time(round_: st
     body = "".join(f"    {line}" for line in made.splitlines(keepends=True))
     build = f"{head}def build():\n{body}\n    return trainer\n\ntrainer = build()\n"
     assert port(f"{build}for seed in range(3):\n{round_}").after.count("start_anew") == times
+
+
+def test_what_else_is_done_with_the_trainer_is_no_training() -> None:
+    after = "trainer.train()\ntrainer.save_model('a')\ntrainer.save_model('b')"
+    found = port(sft_script(config=', fsdp="full_shard"', after=after))
+    assert found.status == "ported" and SAID not in str(found.recipe.findings)
