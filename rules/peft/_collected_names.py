@@ -13,7 +13,7 @@ import libcst as cst
 
 from porter.packs.script import Module, argument_of, calls_of
 
-from ._followed_lines import Asked, Part, Returns, Unclear, Way, asked_of
+from ._followed_lines import Asked, Ends, Part, Returns, Unclear, Way, asked_of
 
 # The linear layers of a decoder layer, which every family has by these names.
 LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -74,6 +74,8 @@ def _every_way(module: Module, function: cst.FunctionDef, parts: list[Part]) -> 
             raise Unclear
         except Returns as left:
             yield left.value
+        except Ends:
+            pass
         for place, asked in enumerate(way.new):
             pending.append({code: said for code, said in way.answers.items() if code not in way.new[place:]})
             pending[-1][asked] = False

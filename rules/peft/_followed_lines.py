@@ -13,7 +13,7 @@ from typing import Any
 
 import libcst as cst
 
-from porter.packs.script import Module, Unknown, evaluate
+from porter.packs.script import Module, Unknown, evaluate, only_logs
 
 # Which modules are instances of a class; bitsandbytes never holds the head.
 CLASSES = {
@@ -68,6 +68,10 @@ class Returns(Exception):
     def __init__(self, value: object) -> None:
         super().__init__()
         self.value = value
+
+
+class Ends(Exception):
+    """`raise ...`: the run comes no further."""
 
 
 class Continues(Exception):
@@ -143,6 +147,8 @@ class Way:
                 self._loop(line)
             case cst.Return(value=value):
                 raise Returns(self.value(value) if value is not None else None)
+            case cst.Raise():
+                raise Ends
             case cst.Continue():
                 raise Continues
             case cst.Break():
@@ -236,9 +242,7 @@ class Way:
             case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=how, comparator=other)]):
                 left, right = self.value(node.left), self.value(other)
                 if isinstance(left, Asked) or isinstance(right, Asked):
-                    if not isinstance(left, Asked | str | int | None) or not isinstance(
-                        right, Asked | str | int | None
-                    ):
+                    if not _is_plain(left) or not _is_plain(right):
                         raise Unclear
                     return Asked(f"{left!r} {type(how).__name__} {right!r}")
                 return COMPARED[type(how)](left, right)
@@ -288,7 +292,7 @@ class Way:
 
     def _called(self, node: cst.Call) -> Any:
         name = node.func.attr.value if isinstance(node.func, cst.Attribute) else self.module.code(node.func)
-        if name in LOGS:
+        if name in LOGS or only_logs(self.module, node):
             return None
         if isinstance(node.func, cst.Attribute) and name == "named_modules" and not node.args:
             if not isinstance(self.value(node.func.value), Asked) or not _is_whole(node.func.value):
@@ -315,6 +319,13 @@ class Way:
         if name in OF_TEXT if isinstance(held, str) else isinstance(held, set | list) and name in OF_COLLECTION:
             return getattr(held, name)(*given)
         raise Unclear
+
+
+def _is_plain(held: object) -> bool:
+    """Whether something has a text that says all of it: a text, a number, several of them."""
+    if isinstance(held, list | tuple):
+        return all(isinstance(each, str | int | None) for each in held)
+    return isinstance(held, Asked | str | int | None)
 
 
 def _is_whole(node: cst.BaseExpression) -> bool:

@@ -117,6 +117,14 @@ CHOOSES = """\
 WANTED = ["q_proj", "v_proj"]
 
 
+def tell(what):
+    print("layer", what)
+
+
+def keep(what):
+    open(what, "w")
+
+
 def layers(model, bits=4, train_mlp=False):
     cls = bnb.nn.Linear4bit if bits == 4 else (bnb.nn.Linear8bitLt if bits == 8 else torch.nn.Linear)
     names = set()
@@ -162,6 +170,10 @@ def chosen(choice: str, call: str = "layers(model)", **swaps: str) -> str:
         (f"if name.endswith('proj') and 'self_attn' in name:\n    {ADD}", ATTENTION),
         (f"if not (last in WANTED or last == 'k_proj'):\n    continue\n{ADD}", '["q_proj", "k_proj", "v_proj"]'),
         (f"if last in WANTED:\n    continue\nif 'mlp' not in name:\n    {ADD}", '["k_proj", "o_proj"]'),
+        (f"if bits not in (4, 8, 16):\n    raise ValueError(bits)\n{ADD}", EVERY),
+        (f"if bits > 4:\n    raise ValueError(bits)\n{ADD}", EVERY),
+        (f"tell(last)\n{ADD}", EVERY),
+        (f"keep(last)\n{ADD}", ""),
         # PEFT knows a layer by the end of its name, and here it knows those of one layer alone
         ("if 'layers.0.' in name:\n    names.add(name)", ""),
         (f"if module.out_features > 99:\n    {ADD}", ""),
@@ -202,6 +214,30 @@ def test_what_grows_without_end_is_not_followed(doubled: str) -> None:
     begins = {"names = set()": "names = set()\n    many = []\n    asked = bits"}
     line = f"for _ in range(99):\n    {doubled}\n{ADD}".replace("range(99)", repr([0] * 99))
     assert chosen(line, "layers(model, len(load_dataset.__name__))", **begins) == ""
+
+
+@pytest.mark.parametrize(
+    ("kept", "targets"),
+    [
+        ("isinstance(m, cls) if 'lm_head' not in n", EVERY),
+        ("isinstance(m, cls) if 'lm_head' not in n if 'self_attn' in n", ATTENTION),
+        ("isinstance(m, (cls, torch.nn.Conv2d)) and not n.endswith('lm_head')", EVERY),
+        ("isinstance(m, (cls, torch.nn.Embedding)) and not n.endswith('lm_head')", ""),
+        ("isinstance(m, (cls, KINDS)) and not n.endswith('lm_head')", ""),
+        ("issubclass(m, cls) and not n.endswith('lm_head')", ""),
+    ],
+)
+def test_layers_in_a_comprehension(kept: str, targets: str) -> None:
+    made = f"    return sorted({{n.split('.')[-1] for n, m in model.named_modules() if {kept}}})"
+    assert chosen("pass", **{"    return list(names)": made}) == targets
+    assert chosen("pass", **{"    return list(names)": made.replace("model.named", "model.layers.named")}) == ""
+
+
+def test_layers_in_a_list_and_lines_without_end() -> None:
+    begins = {"names = set()": "names = []"}
+    assert chosen("if last not in names:\n    names.append(last)", **begins) == EVERY
+    nested = "for x in many:\n    for y in many:\n        for z in many:\n            x == y"
+    assert chosen(f"{nested}\n{ADD}", **{"names = set()": f"names = set()\n    many = {[0] * 60}"}) == ""
 
 
 def test_names_that_a_list_of_the_script_has_first() -> None:
