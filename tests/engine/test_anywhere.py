@@ -420,6 +420,9 @@ def test_rows_and_batches_that_the_trainer_counts() -> None:
     check_becomes(f"{made}print(len(trainer.train_dataset))\n", "print(batches.rows)\n")
     check_becomes(f"{PLAIN}print(len(trainer.get_train_dataloader()) // 2)\n", "print(batches.gpu_batches // 2)\n")
     assert port(f"{PLAIN}print(next(iter(trainer.get_train_dataloader())))\n").status == "partial"
+    sampled = PLAIN.replace("SFT", "GRPO").replace("train_dataset=", "reward_funcs=len, train_dataset=")
+    found = port(f"{sampled}print(len(trainer.get_train_dataloader()))\n")
+    assert found.status == "partial" and "gpu_batches" not in found.after
     evaluated = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', eval_strategy='epoch')")
     evaluated = evaluated.replace("train_dataset=rows", "train_dataset=rows, eval_dataset=rows.select([0])")
     check_becomes(f"{evaluated}print(len(trainer.get_eval_dataloader()))\n", "print(eval_batches.gpu_batches)\n")
