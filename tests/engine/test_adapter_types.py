@@ -118,6 +118,22 @@ def test_adapters_that_keep_the_type_of_the_base_are_said(tmp_path: Path, given:
     assert len(found) == bool(expected) and all(message.startswith(expected) for message in found)
 
 
+def test_of_several_bases_the_half_one_is_said(tmp_path: Path) -> None:
+    whole = f"if args.four:\n    {LOAD.replace('bfloat16', 'float32')}else:\n    {LOAD}"
+    (message,) = said(tmp_path, "transformers==4.37.2\npeft==0.10.0\n", by_flag(whole))
+    assert "trains the adapters in the base's bfloat16" in message
+    both = whole.replace("torch.bfloat16", "torch.float32")
+    assert said(tmp_path, "transformers==4.37.2\npeft==0.10.0\n", by_flag(both)) == []
+
+
+def test_a_keyword_that_the_release_has_not_is_no_reason(tmp_path: Path) -> None:
+    given = "LoraConfig(r=4), autocast_adapter_dtype=False"
+    put_in = f"from peft import get_peft_model\nmodel = get_peft_model(model, {given})\n"
+    text = by_flag(LOAD, put_in).replace(", peft_config=LoraConfig(r=4)", "")
+    (message,) = said(tmp_path, "transformers==4.37.2\npeft==0.10.0\n", text)
+    assert message.startswith("PEFT 0.") and "trains the adapters in the base's bfloat16" in message
+
+
 def test_a_cast_of_some_branches_is_said_as_such() -> None:
     text = sft_script(f"import torch\nfrom peft import LoraConfig\n{FLAG}", trainer=", peft_config=LoraConfig(r=4)")
     load = 'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")\n'

@@ -120,6 +120,7 @@ HOLDS, TRAINED = "runs where a condition holds that can't be read", "comes behin
         (f"for _ in range(2):\n    {CALL.partition(' = ')[2]}", "", HOLDS),
         (f"try:\n    print(1)\nexcept ValueError:\n    {CALL}", "", HOLDS),
         (f"if (mask := sys.argv):\n    {CALL}", "", HOLDS),
+        (f"import argparse\nargs = argparse.Namespace(mask=input())\nif args.mask:\n    {CALL}", "", HOLDS),
         (f"if sys.argv:\n    {CALL}", ", data_collator=own", "takes the place of data_collator where sys.argv"),
         (f"trainer.train()\n{CALL}", "", TRAINED),
     ],

@@ -56,10 +56,7 @@ def _is_readable(porting: Training, trainer: Site, test: cst.BaseExpression) -> 
     meanings = [module.meaning(name) for name in names if not _is_member(module, name)]
     return all(
         found is None
-        or (
-            in_reach(found[0], trainer.scope)
-            and all(each.kind == "parameter" or module.span(each.node)[0] < trainer.start for each in found[1])
-        )
+        or (in_reach(found[0], trainer.scope) and all(module.span(each.node)[0] < trainer.start for each in found[1]))
         for found in meanings
     )
 
