@@ -44,7 +44,12 @@ def responses_only(porting: Training, trainer: Site) -> Site | None:
     return None
 
 
-@step(Phase.READ, of="trainer", reads=("script values",), fills=("masked_behind", "data.collator"))
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("script values", "model", "inject", "branch_injects", "foreign_model"),
+    fills=("masked_behind", "data.collator"),
+)
 def read_responses_only(porting: Training) -> None:
     """What the collator masks counts no more; parts that are made behind the trainer can't be ported."""
     trainer = porting.trainer

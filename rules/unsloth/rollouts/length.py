@@ -21,7 +21,7 @@ TRIED = (64, 1000, 1001, 1002, 1003)  # lengths for which a calculation is tried
 SUM = re.compile(r"[\d\s+\-*/()]+")
 
 
-@step(Phase.READ, of="trainer", reads=("model", "values"))
+@step(Phase.READ, of="trainer", reads=("model", "values", OF_MODEL))
 def say_rollout_length(porting: Training) -> None:
     """The fate of max_seq_length where completions are sampled, and a finding where it ends them."""
     site, model = porting.trainer, porting.model
