@@ -318,7 +318,7 @@ def test_what_qwix_and_tunix_still_do_differently(tiny: Callable[..., Path], tin
 def test_a_merged_model_is_pefts_merged_model(
     name: str, tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
 ) -> None:
-    base = tiny(name)
+    base = tiny(name, num_hidden_layers=2)
     model = apply_peft(
         load_model(str(base), tiny_mesh(2, 2)), {"r": 4, "target_modules": SEVEN}, tiny_mesh(2, 2), seed=3
     )
@@ -343,7 +343,7 @@ def test_a_merged_model_is_pefts_merged_model(
 def test_adapters_of_a_quantised_base_are_added_to_its_checkpoint(
     tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
 ) -> None:
-    base, mesh = tiny("gemma3"), tiny_mesh(2, 2)
+    base, mesh = tiny("gemma3", num_hidden_layers=2), tiny_mesh(2, 2)
     model = apply_peft(load_model(str(base), mesh, quantization="nf4"), {"r": 4, "target_modules": SEVEN}, mesh, seed=3)
     dice = np.random.default_rng(0)
     load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
@@ -362,7 +362,7 @@ def test_adapters_of_a_quantised_base_are_added_to_its_checkpoint(
 def test_a_base_in_fewer_bits_is_merged_as_it_was_trained(
     name: str, quantization: str, tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
 ) -> None:
-    base, mesh = tiny(name), tiny_mesh(2, 2)
+    base, mesh = tiny(name, num_hidden_layers=2), tiny_mesh(2, 2)
     whole = load_model(str(base), mesh, quantization=quantization)
     model = apply_peft(whole, {"r": 4, "target_modules": ["q_proj", "down_proj"]}, mesh, seed=3)
     dice = np.random.default_rng(0)

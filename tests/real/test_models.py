@@ -196,7 +196,7 @@ def test_two_files_and_two_dtypes(tiny, tiny_mesh, batch, reference, tmp_path):
 
     from porter.runtime.models.load_model import load_model
 
-    shutil.copytree(tiny("gemma3"), tmp_path, dirs_exist_ok=True)
+    shutil.copytree(tiny("gemma3", num_hidden_layers=2), tmp_path, dirs_exist_ok=True)
     arrays = load_file(tmp_path / "model.safetensors")
     arrays = {k: v if "norm" in k else v.astype(ml_dtypes.bfloat16) for k, v in arrays.items()}
     (tmp_path / "model.safetensors").unlink()
@@ -224,21 +224,21 @@ def dtypes(model):
 def test_dtypes(name, tiny, tiny_mesh, batch, reference):
     from porter.runtime.models.load_model import load_model
 
-    mesh = tiny_mesh(1, 1)
-    assert dtypes(load_model(tiny(name), mesh)) == {"float32"}  # the checkpoint's
-    model = load_model(tiny(name), mesh, dtype="bfloat16")
+    mesh, folder = tiny_mesh(1, 1), tiny(name, num_hidden_layers=2)
+    assert dtypes(load_model(folder, mesh)) == {"float32"}  # the checkpoint's
+    model = load_model(folder, mesh, dtype="bfloat16")
     assert dtypes(model) == {"bfloat16"}
-    rounding = np.abs(tunix_logits(model, mesh, batch) - reference(tiny(name)))[batch[1]].mean()
+    rounding = np.abs(tunix_logits(model, mesh, batch) - reference(folder))[batch[1]].mean()
     assert (
         1e-4 < rounding < 0.1
     )  # of logits of about 1; the rounding of weights and activations, measured 0.008 to 0.043
     if model.porter.family.compute_dtype:
         assert model.config.dtype == "bfloat16"
-        both = load_model(tiny(name), mesh, dtype="float32", compute_dtype="bfloat16")
+        both = load_model(folder, mesh, dtype="float32", compute_dtype="bfloat16")
         assert dtypes(both) == {"float32"} and both.config.dtype == "bfloat16"
     else:
         with pytest.warns(UserWarning, match="compute_dtype=bfloat16 has no effect"):
-            load_model(tiny(name), mesh, dtype="float32", compute_dtype="bfloat16")
+            load_model(folder, mesh, dtype="float32", compute_dtype="bfloat16")
 
 
 def test_model_info_survives_lora_and_jit(tiny, tiny_mesh):
