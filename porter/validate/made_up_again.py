@@ -39,7 +39,7 @@ def repaired(run: Callable[..., Trace], settings: Settings, say: Callable[[str],
             if failure.trace is not None or asked is None:
                 raise
             error, kept = last_error(failure.output), Path(settings.work) / KEPT
-            if not settings.remedy and (remedy := remedy_for(error, kept)):
+            if not settings.remedy and (remedy := remedy_for(error, kept, failure.output)):
                 say(f"source: ended with {error[:160]}: once more with {remedy}")
                 settings = replace(settings, remedy=remedy, ended_with=error)
                 _forget(kept)

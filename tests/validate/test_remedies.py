@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from porter.validate.made_up_again import repaired
-from porter.validate.observing.remedies import INPUT_GRADIENTS, SHORT_ROWS, remedy_for, said_of
+from porter.validate.observing.remedies import INPUT_GRADIENTS, MIXED_ROWS, SHORT_ROWS, remedy_for, said_of
 from porter.validate.observing.settings import Settings
 from porter.validate.running.processes import RunFailed
 from porter.validate.stand_ins.data.plan import KEPT, DataPlan
+
+from . import forked
 
 NO_GRADIENT = "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn"
 SHAPES = "ValueError: Expected input batch_size (649) to match target batch_size (1490)."
@@ -33,6 +35,28 @@ CUT = 'tokens = tokenizer(row["text"], truncation=True, max_length=512)'
 def test_what_a_crash_asks_for(error: str, limit: int | None, remedy: str, tmp_path: Path) -> None:
     (tmp_path / KEPT).write_text(json.dumps({"x": {"columns": {"text": "text"}, "limit": limit}}))
     assert remedy_for(error, tmp_path / KEPT) == remedy
+
+
+def test_rows_with_a_text_and_turns_are_texts_where_trl_took_them_for_a_conversation(tmp_path: Path) -> None:
+    error = "TypeError: string indices must be integers, not 'str'"
+    frame = '  File "/x/site-packages/trl/data_utils.py", line 94, in apply_chat_template\n'
+    assert remedy_for(error, tmp_path / KEPT, f"{frame}{error}") == MIXED_ROWS
+    assert remedy_for(error, tmp_path / KEPT, f"train.py\n{error}") == ""
+
+    done = forked.run(MIXED, cwd=tmp_path)
+    assert done.stdout.split() == ["False", "True", "True"], done.stderr
+
+
+MIXED = """
+from trl.trainer import sft_trainer
+from porter.validate.torch_side.mixed_rows import take_texts
+turns = [{"role": "user", "content": "x"}]
+take_texts()
+from trl import data_utils
+print(data_utils.is_conversational({"prompt": "x", "chosen": turns, "rejected": turns}))
+print(data_utils.is_conversational({"chosen": turns, "rejected": turns}))
+print(sft_trainer.is_conversational is data_utils.is_conversational)
+"""
 
 
 def test_a_source_runs_once_more_with_a_remedy_and_no_third_time(tmp_path: Path) -> None:

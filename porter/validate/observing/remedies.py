@@ -12,6 +12,7 @@ from typing import Any
 
 SHORT_ROWS = "short rows"
 INPUT_GRADIENTS = "input gradients"
+MIXED_ROWS = "rows taken as texts"
 NOTES = {
     SHORT_ROWS: (
         "the source ends on a row longer than its limit of {limit} tokens ({error}): no made-up row is, and "
@@ -21,8 +22,14 @@ NOTES = {
         "the source ends by itself: {error} (reentrant gradient checkpointing passes no gradient through frozen "
         "embeddings); compared as if it called model.enable_input_require_grads()"
     ),
+    MIXED_ROWS: (
+        "the source ends by itself in some of its runs: {error} (by the order of a set, another in each run, TRL takes "
+        "rows with a text and turns for a conversation); compared as in the others, in which it takes their texts"
+    ),
 }
 NO_GRADIENT = re.compile(r"element 0 of tensors does not require grad")
+OF_TURNS = re.compile(r"string ind(?:ices|ex)|'str object' has no attribute")
+OF_TEMPLATE = re.compile(r"trl/data_utils\.py\", line \d+, in apply_chat_template")
 SHAPES = re.compile(
     r"(shape|size|dimension|batch_size|length)s?\b.*\b(match|mismatch|broadcast|differ|same|equal|expect|must|align)|"
     r"(match|mismatch|broadcast|same|expect|must|align)\w*\b.*\b(shape|size|dimension|batch_size|length)|"
@@ -31,13 +38,15 @@ SHAPES = re.compile(
 )
 
 
-def remedy_for(error: str, made_up: Path) -> str:
-    """The remedy for a source that ended with `error`, its last line; "" where none is known.
+def remedy_for(error: str, made_up: Path, output: str = "") -> str:
+    """The remedy for a source that ended with `error`, the last line of its `output`; "" where none is known.
 
     `made_up` is the file in which the run noted what it made up: rows that are longer than the script cuts them.
     """
     if NO_GRADIENT.search(error):
         return INPUT_GRADIENTS
+    if OF_TURNS.search(error) and OF_TEMPLATE.search(output):
+        return MIXED_ROWS
     if SHAPES.search(error) and made_up.is_file():
         entries: dict[str, Any] = json.loads(made_up.read_text(encoding="utf-8"))
         if any(entry.get("limit") for entry in entries.values()):

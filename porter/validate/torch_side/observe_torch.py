@@ -24,7 +24,7 @@ from ..comparing.configuration import dtype_class
 from ..observing.clock import tell_alike
 from ..observing.events import Events
 from ..observing.guard import keep_to_copy
-from ..observing.remedies import INPUT_GRADIENTS, said_of
+from ..observing.remedies import INPUT_GRADIENTS, MIXED_ROWS, said_of
 from ..observing.settings import Settings
 from ..observing.spelling import by_place
 from ..observing.unseeded import begin_alike
@@ -64,6 +64,7 @@ from .gpu_libraries.torch_optimizers import LION, on_cpu, patch_lion
 from .gpu_libraries.unsloth_parts import counts as unsloth_counts
 from .gpu_libraries.unsloth_parts.trl import tell_release
 from .left_padding import untrain_firsts
+from .mixed_rows import take_texts
 from .multimodal_means import mean_as_multimodal
 from .new_rows import average_new_rows
 from .observe_loops import patch_loops
@@ -96,6 +97,9 @@ def main() -> int:
     patch_arguments(settings, substitutes)
     patch_lion()
     patch_trainer(observer)
+    if settings.remedy == MIXED_ROWS:
+        take_texts()
+        substitutes.note(said_of(MIXED_ROWS, settings.ended_with))
     rounded = functools.partial(observer.substitutes.note, rollouts.ROUNDED)
     rollouts.watch_source(observer.samples, observer.sampled, observer.rollouts, rounded)
     watch_outputs(observer)
