@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..source.machine.gpu_of_run import USUAL, gpu_of_run
 from ..source.notebooks.program import is_notebook, program_text, read_program
 from ..source.parsing import read_module
+from ..source.project.commits import last_day
 from .comparing.compare import DEVICES, check_devices, compare, loss_floor
 from .comparing.left_behind import cut, not_compared
 from .comparing.tolerances import tolerances
@@ -320,6 +321,7 @@ def settings_for(
         (Path(work) / "capability.json").write_text(json.dumps(_capability(source)), encoding="utf-8")
         (Path(work) / "unsloth.json").write_text(json.dumps(_unsloth(source)), encoding="utf-8")
     widest = max(tp for _, tp in (*([options.mesh] if options.mesh else []), *(options.meshes or ()), (1, 1)))
+    unsloth, day = json.loads((Path(work) / "unsloth.json").read_text(encoding="utf-8"))
     return Settings(
         work=work,
         steps=options.steps,
@@ -337,16 +339,20 @@ def settings_for(
         patience=options.timeout * PATIENCE if source is not None else None,
         chance=options.chance,
         capability=tuple(json.loads((Path(work) / "capability.json").read_text(encoding="utf-8"))),
-        unsloth=json.loads((Path(work) / "unsloth.json").read_text(encoding="utf-8")),
+        unsloth=unsloth,
+        unsloth_day=day,
     )
 
 
-def _unsloth(source: Path) -> str:
-    """The release of Unsloth that the source names, its pins or a notebook's outputs; "" where none is known."""
+def _unsloth(source: Path) -> tuple[str, str]:
+    """The release of Unsloth that the source names, its pins or a notebook's outputs, and the day of its last commit;
+    "" where none is known."""
     if "unsloth" not in source.read_text(encoding="utf-8", errors="replace"):
-        return ""
-    version, _, why = releases_of(source).get("unsloth", "").partition(" ")
-    return "" if why == "(newest table)" else version
+        return "", ""
+    releases = releases_of(source)
+    version, _, why = releases.get("unsloth", "").partition(" ")
+    day = last_day(source, releases.get("trl", "").partition(" ")[0])
+    return "" if why == "(newest table)" else version, day.isoformat() if day else ""
 
 
 def _capability(source: Path) -> tuple[int, int]:

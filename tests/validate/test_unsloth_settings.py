@@ -61,7 +61,13 @@ def test_the_release_that_porting_reads_stands_in(monkeypatch: pytest.MonkeyPatc
     parts.tell_release("2024.12.12")
     assert parts.release() == "2024.12.12"
     parts.tell_release("")
-    assert parts.release() != "2024.12.12"
+    newest = parts.release()
+    assert newest != "2024.12.12"
+    parts.tell_release("", "2025-02-25")  # its last commit
+    assert parts.release() == "2025.2.15"
+    parts.tell_release("", "2030-01-01")
+    assert parts.release() == newest
+    parts.tell_release("")
 
 
 def test_a_collator_without_labels_is_one_that_makes_them() -> None:

@@ -19,6 +19,7 @@ from ...releases.uses import uses_of
 from ...releases.versions import Pin, fits, pins_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.project.commits import last_committed
+from ...source.project.commits import last_day as day_of
 from ...source.project.pins import spelled
 from ..packs.facts import known_releases, release_by_use
 from ..script.fill_from_tables import plain_version
@@ -162,8 +163,7 @@ def release_of(porting: Training, library: str) -> str | None:
 def last_day(porting: Training) -> datetime.date | None:
     """The day on which the script was last committed; None where git doesn't tell, or the TRL that it is for came out
     later: it has been run since."""
-    day, trl = last_committed(Path(porting.module.path)), plain_version(porting.versions.get("trl", ""))
-    return None if day is None or (trl and history().date("trl", trl) > day) else day
+    return day_of(Path(porting.module.path), plain_version(porting.versions.get("trl", "")))
 
 
 def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) -> Date | None:

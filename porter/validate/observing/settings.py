@@ -31,7 +31,8 @@ class Settings:
     stops after the step that it is in, if that is its second at least. With `chance` a source keeps its
     dropout, and this is the seed of its masks and of where its adapters start.
     `remedy` is what a crash before asked for (see `remedies.py`): the error that it prevents is `ended_with`.
-    `capability` is the compute capability of the GPU that the source sees, `unsloth` the release that it names.
+    `capability` is the compute capability of the GPU that the source sees, `unsloth` the release that it
+    names, `unsloth_day` the day after which none was out that it was run with.
     """
 
     work: str
@@ -58,6 +59,7 @@ class Settings:
     ended_with: str = ""
     capability: tuple[int, int] = (8, 0)
     unsloth: str = ""
+    unsloth_day: str = ""
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")

@@ -86,7 +86,7 @@ def main() -> int:
     settings = Settings.load(settings_file)
     trace_folder = Path(folder) / f"rank{os.environ['RANK']}" if "RANK" in os.environ else Path(folder)
     trace_folder.mkdir(parents=True, exist_ok=True)
-    tell_release(settings.unsloth)
+    tell_release(settings.unsloth, settings.unsloth_day)
     substitutes = Substitutes(settings, "source", arguments, Path(folder))
     stand_in_world(substitutes, "source", settings.sources, settings.work)
     patch_loaders(substitutes)

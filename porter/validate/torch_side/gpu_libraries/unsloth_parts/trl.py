@@ -6,6 +6,7 @@ Unsloth puts classes of its own into `trl`; a class that a script imported befor
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import functools
 import inspect
 import os
@@ -36,24 +37,29 @@ CUT = 1024  # TRL's max_length and max_seq_length where nothing is said
 
 
 _told = ""  # the release that porting reads of the source
+_day = ""  # of its last commit
 
 
-def tell_release(release: str) -> None:
-    """Stand in for the release that porting reads of the source; for "" what its project and its TRL tell counts."""
-    global _told
-    _told = release
+def tell_release(release: str, day: str = "") -> None:
+    """Stand in for the release that porting reads of the source; for "" what its project and its TRL tell counts, and
+    the day after which none was out."""
+    global _told, _day
+    _told, _day = release, day
 
 
 def release() -> str:
-    """The release that stands in: what the source names, else the newest beside the TRL that is installed."""
+    """The release that stands in: what the source names, else the newest beside the TRL that is installed, and no newer
+    than the source's last commit."""
     script = Path(sys.argv[0])
     named = _named(script)
     if named is not None:
         return named
     try:
-        return unsloth_defaults.unsloth_beside(version("trl"), of_its_day=not _pins(script, "trl"))
+        beside = unsloth_defaults.unsloth_beside(version("trl"), of_its_day=not _pins(script, "trl"))
     except PackageNotFoundError:
-        return unsloth_defaults.newest_unsloth()
+        beside = unsloth_defaults.newest_unsloth()
+    of_its_day = unsloth_defaults.unsloth_on(datetime.date.fromisoformat(_day)) if _day else None
+    return min(beside, of_its_day or beside, key=version_key)
 
 
 def _named(script: Path) -> str | None:
