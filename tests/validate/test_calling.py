@@ -13,8 +13,10 @@ import pytest
 
 from porter.validate.helping import help_for
 from porter.validate.running.calling import (
+    TEXTS,
     UNCALLED,
     CannotMakeUp,
+    Known,
     call_training,
     made_up_arguments,
     made_up_object,
@@ -193,6 +195,26 @@ class SFTTrainer:
     def train(self):
         print("trained")
 """
+
+
+def test_one_of_the_parameters_without_which_it_raises_is_made_up() -> None:
+    def train(model: str, rows: list[str] | None = None, path: str | None = None, seed: int | None = None) -> None:
+        if rows:
+            print(rows)
+        elif path:
+            print(path)
+        else:
+            raise ValueError("give one")
+        if seed is None:
+            print("no seed")
+
+    def other(rows: Any = None, path: str | None = None) -> None:
+        if rows is None and not path:
+            raise ValueError
+
+    assert made_up_arguments(train, known=Known())[1] == {"rows": list(TEXTS)}
+    assert list(made_up_arguments(other, known=Known())[1]) == ["path"]
+    assert made_up_arguments(train)[1] == {}  # an object of the project's own
 
 
 def test_a_dict_of_settings_has_what_is_read_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

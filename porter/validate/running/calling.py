@@ -133,7 +133,52 @@ def made_up_arguments(
         kinds: [(each.name, value_of(each.name)) for each in required if each.kind in kinds]
         for kinds in (BY_PLACE, BY_KEYWORD)
     }
-    return [value for _, value in made[BY_PLACE]], dict(made[BY_KEYWORD])
+    given = dict(made[BY_KEYWORD])
+    for names in wanted_one_of(function) if known is not None else ():
+        for name in names:
+            with contextlib.suppress(CannotMakeUp):
+                given[name] = made_up(name, _without_none(hints.get(name)), depth, known)
+                break
+    return [value for _, value in made[BY_PLACE]], given
+
+
+def wanted_one_of(function: Callable[..., Any]) -> Iterator[list[str]]:
+    """Parameters that are None unless given and of which the function wants one: `if rows: ... elif path: ... else:
+    raise`, `if rows is None and path is None: raise`."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return
+    optional = {each.name for each in inspect.signature(function).parameters.values() if each.default is None}
+    inner: set[int] = set()  # links of a chain
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.If) or id(node) in inner:
+            continue
+        tests, last = [node.test], node
+        while len(last.orelse) == 1 and isinstance(last.orelse[0], ast.If):
+            last = last.orelse[0]
+            inner.add(id(last))
+            tests.append(last.test)
+        ends = last.orelse or (node.body if _absent(node.test) else [])
+        tested = [each.id for test in tests for each in ast.walk(test) if isinstance(each, ast.Name)]
+        if ends and isinstance(ends[-1], ast.Raise) and tested and set(tested) <= optional:
+            yield tested
+
+
+def _absent(test: ast.expr) -> bool:
+    """Whether a test is that nothing was given: `not rows`, `rows is None`, each `and` the next."""
+    if isinstance(test, ast.BoolOp):
+        return isinstance(test.op, ast.And) and all(map(_absent, test.values))
+    if isinstance(test, ast.Compare):
+        return isinstance(test.ops[0], ast.Is) and isinstance(test.left, ast.Name)
+    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and isinstance(test.operand, ast.Name)
+
+
+def _without_none(kind: Any) -> Any:
+    """What an `Optional[...]` is of."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return next((inner for inner in typing.get_args(kind) if inner is not type(None)), kind)
+    return kind
 
 
 def _is_mapping(kind: Any) -> bool:
