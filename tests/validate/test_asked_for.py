@@ -142,6 +142,8 @@ for cls, word in ((Own, "language"), (Own, "repo_id"), (WithCard, "language")):
         print(events.found[-1]["items"])
     except TypeError as error:
         print(error)
+transformers.LlamaConfig(num_hidden_layers=1).push_to_hub("me/config")  # its class has a copy of the mixin's
+print(events.found[-1]["items"])
 """
 
 
@@ -153,4 +155,5 @@ def test_keywords_that_the_trainer_s_upload_does_not_know_end_it_as_they_do_in_t
         *("saved", "['out']"),
         *("saved", "got an unexpected keyword argument 'repo_id'"),
         *("saved", "got an unexpected keyword argument 'language'"),
+        "['me/config']",
     ], done.stderr

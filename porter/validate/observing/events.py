@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,8 @@ class Events:
             self.add("upload", items=[str(kwargs.get("repo_id", ""))])
 
         mixin = transformers.utils.hub.PushToHubMixin
-        self.watch(mixin, "push_to_hub", named, instead=None)
+        for owner in (mixin, *_with_own(mixin, "push_to_hub")):
+            self.watch(owner, "push_to_hub", named, instead=None)
         for method in ("upload_folder", "upload_file", "upload_large_folder", "create_commit"):
             self.watch(huggingface_hub.HfApi, method, uploaded, instead=None)
             self.watch(huggingface_hub, method, uploaded, instead=None)
@@ -118,6 +119,15 @@ class Events:
                 return int(frame.f_lineno)
             frame = frame.f_back
         return None
+
+
+def _with_own(base: type, name: str) -> Iterator[type]:
+    """Classes below `base` that have a `name` of their own, as models, tokenizers and configs have copies of one."""
+    children: list[type] = base.__subclasses__()
+    for below in children:
+        if name in vars(below):
+            yield below
+        yield from _with_own(below, name)
 
 
 class _Repository(str):
