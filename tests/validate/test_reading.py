@@ -9,6 +9,7 @@ import pytest
 
 from porter.validate.stand_ins.command_line.project import project_files
 from porter.validate.stand_ins.data.columns import find_columns, find_reads, longest_wanted, rows_wanted
+from porter.validate.stand_ins.data.rows import made_up_rows
 
 
 @pytest.mark.parametrize(
@@ -152,6 +153,32 @@ lines = open("e.txt").read().splitlines()
     assert [read.form for read in reads] == ["json", "configuration", "configuration", "csv", "text"]
     assert reads[0].document == {"fields": {"train": {"list": {"fields": {"q": "text"}}}}}
     assert reads[3].columns == {"name": "text"}
+
+
+def test_two_tables_are_joined_by_a_key_that_both_have() -> None:
+    """All else is the first one's: with all columns in both, pandas gives each two other names."""
+    text = (
+        "a, b = pd.read_csv('things.csv'), pd.read_csv('kinds.csv')\n{}\n"
+        "both['text'] = both.apply(lambda row: row['thing'] + row['kind'], axis=1)\n"
+    )
+    for line in ("both = pd.merge(a, b, on=['kind_id'])", "both = a.merge(b, left_on='kind_id', right_on='id')"):
+        first, second = (read.columns for read in find_reads([text.format(line)]).reads)
+        assert first == {"kind_id": "key", "thing": "text", "kind": "text"}
+        assert second == {"kind_id" if "pd" in line else "id": "key"}
+    assert [row["kind_id"] for row in made_up_rows({"kind_id": "key"}, 4)] == [0, 1, 2, 3]
+
+
+def test_a_dataset_that_is_called_tokenized_has_tokens() -> None:
+    text = "rows = load_dataset('me/cnn_tokenized')\nSFTTrainer(model, train_dataset=rows['train']).train()"
+    assert find_reads([text]).reads[0].columns == {"input_ids": "block", "attention_mask": "mask", "labels": "block"}
+
+
+def test_a_method_of_the_name_of_the_function_that_calls_it_is_not_that_function() -> None:
+    text = (
+        "def apply_chat_template(row):\n    row['text'] = tokenizer.apply_chat_template(row['talk'])\n    return row\n"
+        "load_dataset('x').map(apply_chat_template)"
+    )
+    assert find_columns([text]) == {"talk": "messages"}
 
 
 def test_modules_of_the_project(tmp_path: Path) -> None:

@@ -91,7 +91,9 @@ class Calls(Methods):
             if not called and name not in ROWS | SAME | TEXT | NAMING and name not in ("get", "append", "items"):
                 owners = [methods[name] for _, methods in self.classes.values() if name in methods]
                 outer = scope.look(name) if isinstance(node.func.value, ast.Name) else None
-                called = owners[:2] or (list(find(outer).functions) if outer is not None else [])
+                named = find(outer).functions if outer is not None else []
+                # Within `def apply_template(row)` another object's, `tokenizer.apply_template(...)`, is not itself.
+                called = owners[:2] or [each for each in named if each not in self.inside]
         if called:
             for function in called[:3]:
                 for parameter, held in zip(function.parameters, given, strict=False):

@@ -33,6 +33,7 @@ HELD_OUT = re.compile(r"\b(size_valid_set|val(?:id)?_set_size)\b[^\n]{0,60}?\b(\
 # Names of columns that are there after tokenization or that libraries hand to functions.
 NEVER = {"input_ids", "attention_mask", "labels", "position_ids", "token_type_ids", "special_tokens_mask", "length"}
 TOKENIZES = re.compile(r"\.map\(|input_ids|\btokeniz\w*\(|[tT]okenizer\(|processing_class\(|\.encode\(|_transform\(")
+NAMED_TOKENS = re.compile(r"tokeni[sz]ed", re.IGNORECASE)
 SETTINGS = re.compile(
     r"(^|_)(lr|learning_rate|batch_size|epochs?|num_train_epochs|model_name|model_name_or_path|base_model|output_dir|"
     r"lora_r|lora_alpha|warmup|optimizer|weight_decay|zero_optimization|training|trainer)(_|$)"
@@ -87,6 +88,8 @@ def find_reads(sources: Sequence[str], arguments: Sequence[str] = ()) -> Found:
     reads = []
     for root in reader.roots:
         read = _read(root.kind, root.shape)
+        if root.kind == "dataset" and not read[0] and any(NAMED_TOKENS.search(name) for name in root.names):
+            read = (dict(TOKENIZED), *read[1:])
         reads.append(Read(root.kind, root.place, root.line, root.end, root.names, *read))
         columns.update(read[0])
     reads = _same_labels(reads)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .shapes import CLASSES, JSON, Shape, find, merge
+from .shapes import CLASSES, JSON, KEY, Shape, find, merge
 
 SAME = set(
     "select shuffle shard take skip with_format set_format cast flatten repeat batch to_pandas to_list to_dict copy "
@@ -55,6 +55,7 @@ class Methods:
         self.place = 0
         self.roots: list[Root] = []
         self.functions: list[Any] = []
+        self.inside: list[Any] = []  # those that are being read
         self.classes: dict[str, tuple[Shape, dict[str, Any]]] = {}
         self.returns: list[Shape] = []
         self.datasets: list[Shape] = []
@@ -120,6 +121,9 @@ class Methods:
             return Shape()
         if owner == "re" and len(given) > 1:
             return self.searched(name, given)
+        if name == "merge" and given and {"on", "left_on", "right_on"} & set(words):
+            left, right = (base, given[0]) if len(given) == 1 else given[:2]
+            return self.joined(node, left, right, scope)
         if name in DRAWS and given and (len(given) > 1 or name == "choice" or owner.endswith("random")):
             return self.drawn(name, first)
         if name in ROWS and (first.functions or words.get("function", Shape()).functions):
@@ -142,6 +146,18 @@ class Methods:
                         row.load(column).use("shown")
             return Shape()
         return self.of_rows(name, owner, base, given, words)
+
+    def joined(self, node: ast.Call, left: Shape, right: Shape, scope: Any) -> Shape:
+        """Two tables by a key that both have; what is read of the rows is the first one's."""
+        for word in node.keywords:
+            for side, names in ((left, ("on", "left_on")), (right, ("on", "right_on"))):
+                for column in self.texts(word.value, scope) if word.arg in names else ():
+                    side.item().load(column).use(KEY)
+        held = Shape()
+        self.datasets += [held, left, right]
+        self.later.append((held, left))
+        self.derived.append((held.item(), left.item(), Shape(), {}))
+        return held
 
     def classed(
         self, node: ast.Call, name: str, base: Shape, given: list[Shape], words: dict[str, Shape], scope: Any

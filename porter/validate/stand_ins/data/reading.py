@@ -115,6 +115,7 @@ class Reader(Expressions):
             return
         function.entered = True
         before, self.place = self.place, function.place
+        self.inside.append(function)
         scope = Scope(function.scope)
         scope.update(function.shapes)
         if isinstance(function.node, ast.Lambda):
@@ -124,6 +125,7 @@ class Reader(Expressions):
             for node in function.node.body:
                 self.run(node, scope)
             self.returns.pop()
+        self.inside.pop()
         self.place = before
 
     def run(self, node: ast.stmt, scope: Scope) -> None:

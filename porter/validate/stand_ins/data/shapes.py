@@ -43,6 +43,7 @@ CODE = ("code", "solution_code", "python_code", "canonical_solution", "func_code
 JSON = "\0json"
 PARTS = "parts "  # a use: its items are unpacked into so many names
 CLASSES = "class"  # a use: each value is that of many rows
+KEY = "key"  # a use: by its values, of which each is one row's, two tables are joined
 LEAST = "least "  # a use: it has at least so many items
 
 
@@ -193,6 +194,8 @@ def _size(here: Shape) -> dict[str, int]:
 def _plain(name: str, here: Shape, textual: bool) -> Kind:
     if here.among:
         return {"one of": list(here.among)}
+    if KEY in here.uses:
+        return "key"
     lower = name.lower()
     if CLASSES in here.uses:
         return _classes(lower, here)
