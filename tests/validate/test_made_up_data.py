@@ -316,6 +316,32 @@ def test_what_is_asked_of_a_dataset_before_it_is_loaded(
 
 
 @pytest.mark.real
+def test_weights_of_the_scripts_own_module_that_are_not_there(project: tuple[Path, Path]) -> None:
+    """A reward model's: it scores alike on both sides, whatever was drawn before."""
+    work, script = project
+    lines = (
+        "import os, sys, torch",
+        "torch.rand(len(sys.argv[0]))",
+        "scorer = torch.nn.Sequential(torch.nn.Linear(3, 1))",
+        "held = torch.load('/nowhere/best.pth', map_location='cpu')",
+        "print(scorer.load_state_dict(held['model']))",
+        "print(scorer(torch.ones(3)).item())",
+        "print(scorer.load_state_dict({name[7:]: value for name, value in held.items()}).missing_keys)",
+        "try:\n    torch.load('other.pth')\nexcept FileNotFoundError:\n    print('begins anew')",
+        "torch.save(scorer.state_dict(), 'mine.pth')",
+        "scorer.load_state_dict(torch.load('mine.pth'))",
+    )
+    found = []
+    for side in ("source", "port"):
+        settings(work, script, "\n".join([*lines, f"# {side}"]))
+        run = observed(work, side, script)
+        found.append(run.stdout.splitlines())
+        assert "random weights stood in for /nowhere/best.pth, which is not there, in Sequential" in run.stderr
+    assert found[0] == found[1]
+    assert found[0][0] == "<All keys matched successfully>" and found[0][2:] == ["[]", "begins anew"]
+
+
+@pytest.mark.real
 def test_all_columns_that_are_removed_are_those_too_that_came_late(project: tuple[Path, Path]) -> None:
     work, script = project
     lines = (

@@ -29,6 +29,7 @@ from .data.plan import LISTS, DataPlan, rows_of, users_frame
 from .dataset_questions import patch_dataset_questions
 from .models.adapter import base_of, make_adapter
 from .models.folders import holds_model, lacks_adapter
+from .models.missing_weights import stand_in_weights
 
 LOADERS = {".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
 OF_A_MODEL = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
@@ -283,6 +284,7 @@ def patch_loaders(substitutes: Substitutes) -> None:
         substitutes.note("columns of datasets were lists, as before datasets 4: the script uses one as a list")
     patch_datasets(rows_needed(settings.steps, rows_of_a_step(settings.sources)), lists)
     patch_files(substitutes.missing)
+    stand_in_weights(substitutes)
 
     import transformers
 
