@@ -62,7 +62,7 @@ def validate(
     failed: RunFailed | None = None
     others: list[tuple[str, Trace | RunFailed]] = []
     with tempfile.TemporaryDirectory(prefix="tpu-port-validate-") as work:
-        import_ahead("port", port, port_environment(replace(options, hosts=1)))  # while the source runs
+        import_ahead("port", port, port_environment(replace(options, hosts=1)), source=source)  # while the source runs
         trace, notes = run_source(source, options, work, say)
         notes += [line for path in (source, port) if is_notebook(path) for line in read_program(path).left_out]
         check_trains(trace)

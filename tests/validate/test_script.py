@@ -52,3 +52,19 @@ def test_a_port_that_loads_a_model_of_torchs_uses_torch(text: str, uses: bool, t
     script = tmp_path / "port.py"
     script.write_text(f"import transformers\n{text}\n")
     assert uses_torch(script) == uses
+
+
+@pytest.mark.parametrize("module", ["from peft import PeftModel", "model = AutoModel.from_pretrained(path)"])
+def test_a_port_uses_torch_by_the_modules_that_load_a_model(module: str, tmp_path: Path) -> None:
+    """peft's import ended there: transformers had been told that there is no torch."""
+    port, source = tmp_path / "port" / "port.py", tmp_path / "project" / "train.py"
+    for folder in (port.parent, source.parent):
+        folder.mkdir()
+    port.write_text("import scorer\nfrom judge_tunix import judge\n")
+    assert not uses_torch(port, source)
+    (source.parent / "scorer.py").write_text("import numpy\n")
+    assert not uses_torch(port, source)
+    (source.parent / "scorer.py").write_text(f"import torch\n{module}\n")
+    assert uses_torch(port, source) and not uses_torch(port)
+    (port.parent / "judge_tunix.py").write_text(f"{module}\n")
+    assert uses_torch(port)

@@ -112,7 +112,7 @@ def run_observed(
     place, notes = place_for(script, folder, limits.copy, source)
     settings_file = folder / "settings.json"
     alone = processes == 1 and settings.hosts == 1
-    preloaded = import_ahead(side, script, environment, python) if alone else ""
+    preloaded = import_ahead(side, script, environment, python, source) if alone else ""
     if preloaded and side == "source" and python == settings.tool_python:
         settings = replace(settings, preloaded=preloaded)
     settings.save(settings_file)
@@ -174,9 +174,15 @@ def _idle(program: Program | None, folder: Path) -> str:
     return "ended without training: no trainer was started"
 
 
-def import_ahead(side: str, script: Path, environment: Mapping[str, str], python: str = sys.executable) -> str:
+def import_ahead(
+    side: str,
+    script: Path,
+    environment: Mapping[str, str],
+    python: str = sys.executable,
+    source: Path | None = None,
+) -> str:
     """The socket of an interpreter that has imported what `script` will, or is at it; "" where it needs a new one."""
-    if side == "port" and uses_torch(script):
+    if side == "port" and uses_torch(script, source):
         return ""
     return preloading.server(side, python, {**ENVIRONMENT, **environment, "HF_HOME": _hub()})
 

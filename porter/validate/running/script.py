@@ -18,12 +18,14 @@ from types import TracebackType
 from ...errors import InputError
 from ...source.notebooks.program import is_notebook, program_text
 from ..stand_ins.command_line.command_lines import packages_in, project_of
+from ..stand_ins.command_line.project import project_files
 from ..stand_ins.data.repair import given_all_splits, write_repair
 from .calling import call_training
 from .cells import run_cells
 
 CRASHED = "crash.txt"
 # An import, or what transformers loads with torch though nothing of the script names it.
+LOADS_MODELS = re.compile(r"^\s*(?:import|from)\s+peft\b|\bAutoModel\w*\.from_|(?<!\w)pipeline\(", re.MULTILINE)
 USES_TORCH = re.compile(
     r"^\s*(?:import|from)\s+torch\b|(?<!\w)(?<!rt\.)(?:pipeline|AutoModel\w*\.from_(?:pretrained|config))\(",
     re.MULTILINE,
@@ -122,9 +124,13 @@ def as_module(script: Path) -> tuple[Path, str]:
     return root, ".".join(parts)
 
 
-def uses_torch(script: Path) -> bool:
-    """Whether a port keeps torch: for its data, as tensors that transformers makes, or for another model."""
-    return USES_TORCH.search(program_text(script)) is not None
+def uses_torch(script: Path, source: Path | None = None) -> bool:
+    """Whether a port keeps torch: for its data, as tensors that transformers makes, or for another model, also one that
+    a module of its own or of its `source`'s project loads."""
+    if USES_TORCH.search(program_text(script)) is not None:
+        return True
+    modules = project_files(script, source)[1:]
+    return any(LOADS_MODELS.search(program_text(file)) for file in modules if file != script.absolute())
 
 
 def own_frames(trace: TracebackType | None, path: str) -> TracebackType | None:
