@@ -111,6 +111,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "the source ends so on a GPU, too: remove_unused_columns=False leaves {0}, a text, among what is collated",
     ),
     (
+        r"list of encodings to this method that includes input_ids, but you provided (\[.*\])",
+        "the rows that the trainer gets, {0}, have no tokens: a source that makes none ends so on a GPU, too; one "
+        "whose own rows have them wants --data FILE",
+    ),
+    (
         r"(?:chosen|rejected|prompt) should be an? (?:str|tuple of str) but got",
         "DPOTrainer takes texts before TRL 0.12, and the dataset has turns of a conversation: the source ends so on a "
         "GPU, too; --data FILE with texts",

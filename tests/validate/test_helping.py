@@ -57,6 +57,11 @@ TRACEBACK = """Traceback (most recent call last):
             "batched tensors with the same length. Perhaps your features (`text` in this case) have excessive nesting",
             ("on a GPU, too", "remove_unused_columns=False leaves text"),
         ),
+        (
+            "ValueError: You should supply an encoding or a list of encodings to this method that includes input_ids, "
+            "but you provided ['text', 'language']",
+            ("['text', 'language'], have no tokens", "on a GPU, too", "--data FILE"),
+        ),
         ("sqlite3.OperationalError: unable to open database file", ("database that isn't here", "--file")),
         ("ValueError: chosen should be an str but got <class 'list'>", ("on a GPU, too", "TRL 0.12")),
     ],
