@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from porter.validate.torch_side.causal_masks import KEPT, cut_causal_masks
 from porter.validate.torch_side.cuda.half_precision import LEFT_OUT, float32_again
 from porter.validate.torch_side.multimodal_means import mean_as_multimodal
+
+from . import forked
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.real
@@ -22,6 +25,23 @@ def test_weights_that_were_cast_one_by_one_are_float32_again() -> None:
     assert {weight.dtype for weight in model.parameters()} == {torch.float32} and said == [LEFT_OUT]
     float32_again(model, said.append)
     assert len(said) == 1
+
+
+MADE = """
+import torch
+from porter.validate.torch_side.cuda.half_precision import keep_float32
+said = []
+keep_float32(said.append)
+head = torch.nn.Sequential(torch.nn.Linear(3, 2, dtype=torch.bfloat16), torch.nn.LayerNorm(2, dtype=torch.float16))
+print({weight.dtype for weight in head.parameters()}, head(torch.ones(3)).dtype, len(said))
+print(torch.nn.Linear(3, 2, dtype=torch.float64).weight.dtype)
+"""
+
+
+def test_layers_that_a_script_makes_in_16_bits_are_float32(tmp_path: Path) -> None:
+    """They are given what a model in float32 computes."""
+    done = forked.run(MADE, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["{torch.float32} torch.float32 2", "torch.float64"], done.stderr
 
 
 def test_a_mask_of_all_positions_is_cut_to_those_of_the_rows() -> None:

@@ -98,13 +98,21 @@ def disk(folder: str, settings: Settings) -> str:
 
 def patch_torch_models(substitutes: Substitutes) -> None:
     """What a port goes on doing with a torch model beside its training is done with the source's stand-in."""
+    import torch
     import transformers
+
+    from ..torch_side.cuda.half_precision import keep_float32
 
     def adjust(kwargs: dict[str, Any]) -> dict[str, Any]:
         for name in ("quantization_config", "load_in_4bit", "load_in_8bit", "device_map", "attn_implementation"):
             kwargs.pop(name, None)
+        if substitutes.settings.dtype == "float32":  # as the source's
+            kwargs.pop("torch_dtype", None)
+            kwargs["dtype"] = torch.float32
         return kwargs
 
+    if substitutes.settings.dtype == "float32":
+        keep_float32(substitutes.note)
     for name in ("PreTrainedModel", *AUTO_MODELS):
         if hasattr(transformers, name):
             patch_from_pretrained(getattr(transformers, name), substitutes, adjust)

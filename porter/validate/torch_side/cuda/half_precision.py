@@ -7,6 +7,7 @@ could not be given the float32 of those before them.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ LEFT_OUT = "float32 instead of the script's own casts to 16 bits"
 
 
 def keep_float32(note: Callable[[str], None]) -> None:
-    """Modules of this process are moved, but not cast to 16 bits; `note` hears of it."""
+    """Modules of this process are moved, but neither cast to 16 bits nor made in them; `note` hears of it."""
     import torch
 
     half = (torch.float16, torch.bfloat16)
@@ -35,6 +36,23 @@ def keep_float32(note: Callable[[str], None]) -> None:
         return self
 
     module.to, module.half, module.bfloat16 = to, same, same
+    for made in {id(cls): cls for cls in vars(torch.nn).values() if isinstance(cls, type)}.values():
+        if "__init__" in vars(made) and "dtype" in inspect.signature(made.__init__).parameters:  # type: ignore[misc]
+            _make_in_float32(made, half, note)
+
+
+def _make_in_float32(cls: Any, half: tuple[Any, ...], note: Callable[[str], None]) -> None:
+    """`torch.nn.Linear(8, 1, dtype=torch.bfloat16)`, a scorer's head, is given the float32 of its model."""
+    original = cls.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get("dtype") in half:
+            note(LEFT_OUT)
+            del kwargs["dtype"]
+        original(self, *args, **kwargs)
+
+    cls.__init__ = __init__
 
 
 def float32_again(model: Any, note: Callable[[str], None]) -> None:
