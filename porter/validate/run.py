@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import InputError
+from ..releases.history import history
 from ..source.machine.gpu_of_run import USUAL, gpu_of_run
 from ..source.notebooks.program import is_notebook, program_text, read_program
 from ..source.parsing import read_module
@@ -351,7 +352,8 @@ def _unsloth(source: Path) -> tuple[str, str]:
         return "", ""
     releases = releases_of(source)
     version, _, why = releases.get("unsloth", "").partition(" ")
-    day = last_day(source, releases.get("trl", "").partition(" ")[0])
+    trl = releases.get("trl", "").partition(" ")[0]
+    day = last_day(source, history().date("trl", trl) if trl else None)
     return "" if why == "(newest table)" else version, day.isoformat() if day else ""
 
 

@@ -163,7 +163,8 @@ def release_of(porting: Training, library: str) -> str | None:
 def last_day(porting: Training) -> datetime.date | None:
     """The day on which the script was last committed; None where git doesn't tell, or the TRL that it is for came out
     later: it has been run since."""
-    return day_of(Path(porting.module.path), plain_version(porting.versions.get("trl", "")))
+    trl = plain_version(porting.versions.get("trl", ""))
+    return day_of(Path(porting.module.path), history().date("trl", trl) if trl else None)
 
 
 def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) -> Date | None:

@@ -9,8 +9,6 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
-from ...releases.history import history
-
 PATIENCE = 2.0  # seconds for each question
 OF_SHA1 = 40  # hexadecimal digits
 # A repository's own settings start no program: nothing is fetched, verified, watched or filtered.
@@ -45,11 +43,11 @@ def _blob_of(script: Path, algorithm: str) -> str | None:
     return hashlib.new(algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def last_day(script: Path, trl: str) -> datetime.date | None:
-    """The day on which the script was last committed; None where git doesn't tell, or release `trl`, which it is for,
-    came out later: it has been run since."""
+def last_day(script: Path, since: datetime.date | None) -> datetime.date | None:
+    """The day on which the script was last committed; None where git doesn't tell, or where what the script is for came
+    out later, on the day `since`: it has been run since."""
     day = last_committed(script)
-    return None if day is None or (trl and history().date("trl", trl) > day) else day
+    return None if day is None or (since is not None and since > day) else day
 
 
 def _ask(script: Path, *words: str) -> str | None:
