@@ -147,6 +147,7 @@ def test_a_hook_of_another_repository_says_nothing(tmp_path: Path, monkeypatch: 
         ("2024-12-20", "4.47.0", "0.13.0"),
         ("2026-04-26", "4.57.1", "1.3.0"),
         ("2026-04-26", "<4.48", "0.17.0"),
+        ("2026-04-26", "4.41.0", "0.11.4"),  # the metadata of 0.12.2 asks for no least one
     ],
 )
 def test_a_pinned_transformers_has_the_newest_trl_that_it_allows(

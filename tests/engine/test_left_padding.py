@@ -59,7 +59,13 @@ trainer = Trainer(
 trainer.train()
 """
     assert (f'attention="{given}",  # decides' in port(text).after) is told
-    assert "attention=" not in port(text.replace(LEFT, "")).after
+    right = text.replace(LEFT, "")
+    unpadded = "flash" in given  # whose padding sees nothing, wherever it is
+    assert ("attention=" in port(right).after) is unpadded
+    assert ("padding that has labels sees nothing" in str(port(right).recipe)) is unpadded
+    masks = "DataCollatorForLanguageModeling(tokenizer, mlm=False)"
+    of_transformers = right.replace("DataCollatorForSeq2Seq(tokenizer)", masks)
+    assert "attention=" not in port(of_transformers.replace("ForSeq2Seq,", "ForLanguageModeling,")).after
 
 
 OTHER = 'other = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B", padding_side="left")'

@@ -60,3 +60,17 @@ def test_rows_come_in_the_order_that_the_releases_drew(releases: str, shuffling:
     older = older.replace("Qwen/Qwen3-0.6B", "meta-llama/Llama-2-7b-hf")
     after = port(f"# pip install {releases}\nfrom transformers import TrainingArguments\n{older}").after
     assert re.findall(r'shuffling="(\w+)"', after) == ([shuffling] if shuffling else []), after
+
+
+def test_accelerate_is_that_of_the_file_that_tells_the_other_releases(tmp_path: Path) -> None:
+    """A looser file beside it asks for any since 0.25, of which another was out in those days."""
+    (tmp_path / "docker").mkdir()
+    (tmp_path / "docker/requirements-flexible.txt").write_text("accelerate>=0.25.0,<1.0.0\n")
+    (tmp_path / "docker/requirements-offline.txt").write_text("trl==0.7.11\ntransformers==4.36.2\naccelerate==0.25.0\n")
+    older = PLAIN.replace("SFTConfig, ", "").replace("SFTConfig(", "TrainingArguments(")
+    script = tmp_path / "train.py"
+    script.write_text(
+        f"from transformers import TrainingArguments\n{older.replace('Qwen/Qwen3-0.6B', 'meta-llama/Llama-2-7b-hf')}"
+    )
+    found = port_file(script)
+    assert 'shuffling="summed",  # as transformers 4.36.2, accelerate 0.25.0 did' in found.after, found.after

@@ -85,3 +85,36 @@ def test_loss_and_gradient_are_torchs(tiny: Any, tiny_mesh: Any, family: str, of
     layer = gradient["layers"][0]["attn"]
     held = layer["kv_einsum"]["w"].get_value()[1] if "kv_einsum" in layer else layer["v_proj"]["w"].get_value()
     assert float(np.linalg.norm(np.asarray(held))) == pytest.approx(expected, rel=1e-5)
+
+
+def test_padding_that_has_labels_sees_nothing_under_flash_attention(tiny: Any, tiny_mesh: Any) -> None:
+    """Prompt, padding, answer, padding, of which all but the prompt is trained: flash attention leaves padding out, so
+    that it gets zeros. torch's attention does as much where a mask lets a query see nothing."""
+    import jax
+    import torch
+    import transformers
+    from flax import nnx
+
+    from porter.runtime.batches.trainer_batches import TrainerBatches
+    from porter.runtime.losses.token_loss import model_inputs, token_loss
+    from porter.runtime.models.load_model import load_model
+
+    seen = np.array([[1, 1, 1, 1, 0, 0, 1, 1, 0, 1], [1, 1, 0, 0, 0, 0, 1, 1, 1, 0]])
+    ids = np.where(seen, np.arange(10, 30).reshape(2, 10), 0)
+    batch = {"input_ids": ids, "attention_mask": seen, "labels": np.where(np.arange(10) < 6, -100, ids)}
+    folder = tiny("qwen2")
+    source = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+    both = np.tril(np.ones((10, 10), bool)) & (seen[:, None] & seen[:, :, None]).astype(bool)
+    given = {"input_ids": ids, "labels": batch["labels"], "attention_mask": both[:, None]}
+    places = torch.arange(10)[None].expand(2, -1)
+    wanted = source(**{name: torch.tensor(value) for name, value in given.items()}, position_ids=places).loss.item()
+
+    mesh, model = tiny_mesh(1, 1), load_model(folder, tiny_mesh(1, 1), dtype=jax.numpy.float32)
+    losses = []
+    for attention in ("flash_attention_2", "sdpa"):
+        settings: dict[str, Any] = {"batch_size": 2, "max_steps": 1, "sampling": "sequential", "attention": attention}
+        made = TrainerBatches([{"input_ids": row} for row in ids], lambda _: batch, mesh, **settings)
+        with mesh:
+            loss = nnx.jit(lambda model, inputs: token_loss(model, **model_inputs(inputs)))(model, next(iter(made)))
+        losses.append(float(loss))
+    assert losses[0] == pytest.approx(wanted, rel=1e-6) and losses[1] != pytest.approx(wanted, rel=1e-4)

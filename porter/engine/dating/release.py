@@ -177,7 +177,7 @@ def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) 
     day = last_committed(Path(porting.module.path)) if transformers.pinned and not transformers.allowed else None
     if day is not None and "transformers" in transformers.why:
         out = [release for release in able if history().date("trl", release) <= day]
-        out = [release for release in out if _takes_one_of([transformers.version], "trl", release, "transformers")]
+        out = [release for release in out if _works_beside(release, transformers.version)]
         if out:
             why = f"the newest release beside transformers {transformers.version} on {day}, when the script was last "
             return Date(out[-1], f"{why}committed")
@@ -191,6 +191,15 @@ def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) 
         return Date(able[0], f"the first release with all that it uses, beside {transformers.why}")
     why = f"the newest release of the day of {transformers.why}" if transformers.pinned else transformers.why
     return Date(fitting[-1], why)
+
+
+def _works_beside(trl: str, transformers: str) -> bool:
+    """Whether a TRL is installed with that transformers, and so was each before it: 0.12.2 asks for no least one."""
+    record = history()
+    before = [one for one in record.releases("trl") if version_key(one) <= version_key(trl)]
+    least = (record.least("trl", one, "transformers") or "0" for one in before)
+    asked = _takes_one_of([transformers], "trl", trl, "transformers")
+    return asked and all(version_key(one) <= version_key(transformers) for one in least)
 
 
 def _older(found: Date | None, limit: Date | None) -> Date | None:

@@ -11,7 +11,7 @@ from ...releases.versions import Pin, pins_of
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.release_habits import shuffling_of
 from ..script.training import Training
-from .asked import pins_for
+from .asked import exact_of, pins_for
 
 SETTLED = "4.40"  # from this transformers on, beside the accelerate of its day, every order is seeded
 CHOSEN = ("transformers and accelerate of the row order",)
@@ -19,7 +19,7 @@ CHOSEN = ("transformers and accelerate of the row order",)
 
 def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
     """The accelerate beside the releases of `versions` and how it is known; None where all order rows as today's."""
-    pinned = next((pins for _, pins in pins_for(porting, "accelerate")), [])
+    pinned = _pinned(porting, versions)
     asked: dict[str, Sequence[Pin]] = {"accelerate": pinned} if pinned else {}
     for library in ("trl", "transformers"):
         version, _, why = versions.get(library, "newest table").partition(" ")
@@ -40,9 +40,18 @@ def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
     return f"{accelerate} ({chosen['accelerate'].why})"
 
 
+def _pinned(porting: Training, versions: Mapping[str, str]) -> list[Pin]:
+    """What is asked of accelerate: by the place that tells the other releases, else by one that asks for a release."""
+    places = [*pins_for(porting, "accelerate")]
+    why = f"{versions.get('trl', '')} {versions.get('transformers', '')}"
+    beside = [pins for where, pins in places if f"({where}:" in why]
+    exact = [pins for _, pins in places if exact_of(pins)]
+    return next(iter([*beside, *exact, *(pins for _, pins in places)]), [])
+
+
 def accelerate_beside(porting: Training) -> str:
     """The accelerate that the script ran with: pinned, or that of the day of the other releases."""
-    pinned = next((pins for _, pins in pins_for(porting, "accelerate")), [])
+    pinned = _pinned(porting, porting.versions)
     asked: dict[str, Sequence[Pin]] = {"accelerate": pinned} if pinned else {}
     for library in ("trl", "transformers"):
         version, _, why = porting.versions.get(library, "newest table").partition(" ")

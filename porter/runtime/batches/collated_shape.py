@@ -22,6 +22,7 @@ class Shape:
         self.length = LENGTH_MULTIPLE
         self.masked = False
         self.tokens = 0
+        self.of_no_token = of_no_token
         self.blind = BLIND.get(of_no_token, "")
 
     @classmethod

@@ -18,6 +18,7 @@ from ..facts.files import to_host
 from ..facts.lengths import rounded
 from ..facts.releases import BLIND
 from ..hosts.global_arrays import placed
+from ..rows.collation import without_sight
 from .arrays import Batch, divisible, smoothed
 
 IGNORED = -100  # fills what a batch is narrower than another
@@ -87,6 +88,7 @@ class WholeBatches:
         self._together = self.batch_size // largest
         self._steps = steps
         self._masked = any(not share.attended.all() for step in steps for share in step)
+        self._of_no_token = of_no_token
         self._blind = BLIND.get(of_no_token, "") if self._masked else ""
 
     def __len__(self) -> int:
@@ -124,7 +126,7 @@ class WholeBatches:
             if self._masked:
                 batch["attended"][place] = share.attended
             if self._blind:
-                batch[self._blind][place] = ~np.logical_or.accumulate(share.attended, axis=1)
+                batch[self._blind][place] = without_sight(share.attended, self._of_no_token)
             batch["scale"][place[0]] = len(self) * share.weights
             first += len(share.ids)
         return smoothed(batch, self._label_smoothing)

@@ -22,6 +22,7 @@ from ..rows.collation import (
     Collator,
     only,
     read_rows,
+    without_sight,
     without_torch,
 )
 from ..rows.rows import is_stream
@@ -44,7 +45,8 @@ class TrainerBatches:
     padding, 1 a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches over the trained tokens of the
     step, see `token_loss`. Where padding is trained on, or tokens are predicted from padding, there is also `attended`
     (B, T) bool, which tokens may be seen, and `sees_row`, `averages_row` or `averages_past` (B, T) bool, which padding
-    sees all or most of its row, where torch's attention let it. (Padding so far behind the text that a sliding
+    sees all or most of its row, where torch's attention let it, or `sees_nothing`, where flash attention left it out.
+    (Padding so far behind the text that a sliding
     window holds none of it sees other tokens than in torch.) B is the smallest multiple of the mesh's fsdp axis
     that holds `batch_size` rows, the missing ones untrained. T is the longest row in multiples of 128, so that the
     step compiles once. With several JAX processes the arrays are global ones, see `global_arrays`, and B is the
@@ -382,7 +384,7 @@ class TrainerBatches:
                 if "attended" in batch:
                     batch["attended"][place, :stop] = row.attended
                 if shape.blind in batch:
-                    batch[shape.blind][place, :stop] = row.blind
+                    batch[shape.blind][place, :stop] = without_sight(row.attended, shape.of_no_token)
                 batch["scale"][place] = scale[first + place]
             yield batch
 

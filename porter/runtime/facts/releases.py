@@ -15,7 +15,7 @@ from .field_tables import at_version, find_table, version_key
 TODAY = "1.16.0"  # the release that this runtime follows when none is named
 OLDEST = (0, 7)
 # `Release.of_no_token` → the name under which batches say which padding has no token to see.
-BLIND = {"row": "sees_row", "mean": "averages_row", "past": "averages_past"}
+BLIND = {"row": "sees_row", "mean": "averages_row", "past": "averages_past", "unpadded": "sees_nothing"}
 COUNTS_ATTENDED = (2025, 7, 7)  # Unsloth's release from which padding that has labels doesn't count among the tokens
 RAISES_BY_STEP = (2025, 11, 4)  # Unsloth's first release that raises GRPO's batch by the completions of a whole step
 SETTLES_ACCELERATE = (2026, 4, 5)  # Unsloth's first release that keeps accelerate from dividing a second time
@@ -182,7 +182,7 @@ class Release:
         return self.since(0, 23, 1) or not self.since(0, 19)
 
     def joins_documents(self, attention: str | None) -> bool:
-        """Whether rows that run together see each other: 0.19 to 0.23.0 gave flash attention alone their places."""
+        """Whether rows that run together see each other: flash attention alone had their places in 0.19 to 0.23.0."""
         return self.since(0, 19) and not self.since(0, 23, 1) and "flash" not in (attention or "")
 
     @property
@@ -375,16 +375,16 @@ class Release:
     def of_no_token(self, attention: str | None = None) -> str:
         """What padding in front of a row, which has no token to see, took from its attention on a GPU.
 
-        `attention`: the model's attn_implementation, None for the release's own, which is sdpa from transformers 4.36
-        on. `row`: sdpa let it see the whole row, what follows too, until 4.53; `nothing`: it gets zeros, as from flash
-        attention; `mean`: eager attention takes the mean of all values of the row; `past`: the mean of these but for
-        padding that comes after it, twice out of sight where masks were added up (transformers 4.31 to 4.35).
+        `attention`: the model's attn_implementation. `row`: sdpa let it see all the row until 4.53; `nothing`: it gets
+        zeros; `unpadded`: all padding does, from flash attention; `mean`: eager attention takes the mean of the row's
+        values; `past`: of these but for padding that comes after it, where masks were added up (4.31 to 4.35).
         """
         version = version_key(self.transformers)
-        attention = attention or ("sdpa" if version >= (4, 36, 0) else "eager")
+        attention = attention or ("sdpa" if version >= (4, 36, 0) else "eager")  # the release's own
         if attention == "eager":
             return "past" if (4, 31, 0) <= version < (4, 36, 0) else "mean"
-        return "row" if attention == "sdpa" and version < (4, 53, 0) else "nothing"
+        nothing = "unpadded" if "flash" in attention else "nothing"
+        return "row" if attention == "sdpa" and version < (4, 53, 0) else nothing
 
     @property
     def reads_data_seed(self) -> bool:

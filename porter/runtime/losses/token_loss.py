@@ -28,7 +28,7 @@ def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
     that no query is left without a key (its softmax would be NaN). `attended` (B, T), where a batch has it, takes keys
     away; a query that has none left gets nothing from its attention, as in torch. Where `sees_row` or `averages_row`
     (B, T) say so, it has all keys of the row instead, see `blind_padding`; where `averages_past` does, all but those
-    that are both taken away and ahead, and it becomes `averages_row`.
+    that are both taken away and ahead, and it becomes `averages_row`; where `sees_nothing` does, it has none.
     """
     segments = batch["segment_ids"]
     length = segments.shape[-1]
@@ -42,6 +42,8 @@ def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
         inputs["attention_mask"] &= attended
         if (of_past := inputs.pop(BLIND["past"], None)) is not None:
             inputs[BLIND["mean"]], in_sight = of_past, same & (causal | attended)
+        if (unseeing := inputs.pop(BLIND["unpadded"], None)) is not None:
+            inputs["attention_mask"] &= ~unseeing[:, :, None]
     for name in BLIND.values():
         if name in inputs:
             inputs["attention_mask"] |= inputs[name][:, :, None] & in_sight

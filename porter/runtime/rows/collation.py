@@ -61,7 +61,7 @@ class CollatedRow:
     @property
     def blind(self) -> np.ndarray:
         """Padding in front of the row, which has no token to see: bool (length,)."""
-        return ~np.logical_or.accumulate(self.attended)
+        return without_sight(self.attended)
 
     @property
     def labelled(self) -> int:
@@ -69,11 +69,16 @@ class CollatedRow:
         return int(np.count_nonzero(self.labels != IGNORED))
 
 
+def without_sight(attended: np.ndarray, of_no_token: str = "nothing") -> np.ndarray:
+    """Which tokens see none: padding in front of the row, or all of it where that is `unpadded`; bool (..., length)."""
+    return ~attended if of_no_token == "unpadded" else ~np.logical_or.accumulate(attended, axis=-1)
+
+
 def read_rows(batch: Mapping[str, Any], of_no_token: str = "nothing") -> list[CollatedRow]:
     """The rows of a collated batch of a causal language model; torch tensors are read too.
 
-    `of_no_token`: `Release.of_no_token`. Where it isn't `nothing`, a row that is predicted from padding in front of it
-    keeps all of its padding, which is seen then.
+    `of_no_token`: `Release.of_no_token`. Where it lets padding in front see tokens, a row that is predicted from such
+    padding keeps all of it, which is seen then.
 
     Documents run together, with `position_ids` that start over (DataCollatorWithFlattening) come out as rows of their
     own. ValueError where a batch has no labels, or holds what a Tunix model can't be given.
@@ -81,7 +86,9 @@ def read_rows(batch: Mapping[str, Any], of_no_token: str = "nothing") -> list[Co
     found = _read(batch)
     if found.positions is not None and not found.masked:
         return [document for row in zip(*found[:2], found.positions, strict=True) for document in _documents(*row)]
-    return [_without_padding(*row, whole=of_no_token != "nothing") for row in zip(*found[:3], strict=True)]
+    return [
+        _without_padding(*row, whole=of_no_token not in ("nothing", "unpadded")) for row in zip(*found[:3], strict=True)
+    ]
 
 
 def read_whole(batch: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

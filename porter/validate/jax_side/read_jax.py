@@ -8,9 +8,6 @@ import numpy as np
 
 from ..comparing.trace import MOST_RATES, Row, needed, rows_of_batch
 
-# rt.TrainerBatches' names for padding in front of a row that sees all of it.
-BLIND = ("sees_row", "averages_row", "averages_past")
-
 
 class NormState(NamedTuple):
     """Optimizer state of `recorded_norm`: the norm of the last accumulated gradient."""
@@ -97,7 +94,7 @@ def documents(batch: Any) -> list[Row]:
         labels = np.asarray(fields["labels"])
     else:
         labels = np.where(np.ones(tokens.shape, bool) if mask is None else mask.astype(bool), tokens, -100)
-    if any(name in fields for name in BLIND):  # the row has all of its padding
+    if "attended" in fields:  # the row has padding, some of it idle
         held = np.asarray(fields["segment_ids"]) > 0
         return rows_of_batch(tokens, labels, keep=held & needed(np.asarray(fields["attended"]) & held, labels))
     if "segment_ids" in fields:

@@ -58,7 +58,7 @@ from .cuda.cuda import APPLE
 from .cuda.half_precision import float32_again
 from .gpu_libraries.bitsandbytes_weights import asked_in, format_of, hold
 from .gpu_libraries.deepspeed import take_deepspeed
-from .gpu_libraries.flash_attention import is_asked_for, part_rows, without_kernels
+from .gpu_libraries.flash_attention import is_asked_for, leave_padding_out, part_rows, without_kernels
 from .gpu_libraries.generation import without_gpu_settings
 from .gpu_libraries.torch_optimizers import LION, on_cpu, patch_lion
 from .gpu_libraries.unsloth_parts import counts as unsloth_counts
@@ -335,6 +335,7 @@ def patch_trainer(observer: Observer) -> None:
         init(self, *args, **kwargs)
         if observer.flash:
             part_rows(self.data_collator, self.model.config)
+            leave_padding_out(self.model)
         self.add_callback(observer.callback(self))
         observer.near_ties.watch(self)
 

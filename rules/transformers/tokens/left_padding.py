@@ -39,7 +39,9 @@ def answer_left_padding(porting: Porting) -> None:
     assert porting.trainer is not None
     kind, release = table_of(porting, porting.trainer).kind, plain_version(porting.versions.get("trl", ""))
     if kind in ("causal-lm", "loop"):
-        porting.code["attention"] = attention_of_padding(porting)
+        kernel = porting.code["attention"] = attention_of_padding(porting)
+        for name in (".attn_implementation", ".use_flash_attention_2") if "flash" in kernel else ():
+            porting.change_fate(name, reason="XLA's kernel; padding that has labels sees nothing, as under it")
     elif kind == "sft" and release and version_key(release) < PADS_RIGHT and porting.known("data.packing") is not True:
         say_untrained(porting)
 
@@ -154,11 +156,25 @@ def say_untrained(porting: Porting) -> None:
 
 
 def attention_of_padding(porting: Porting) -> str:
-    """The source's attn_implementation where it decides what its left padding sees; empty where none is given."""
-    if porting.model is None or pads_left(porting) is None:
+    """The source's attn_implementation where it decides what padding sees; empty where none is given, or none matters.
+
+    Flash attention leaves out padding anywhere in a row, which matters where its labels are trained: transformers' own
+    collators for language models leave it without.
+    """
+    if porting.model is None:
         return ""
-    given = porting.model.argument("attn_implementation")
-    if given is not None and isinstance(given.value.literal, str) and given.value.literal != "sdpa":
-        return given.value.literal
+    given, left = porting.model.argument("attn_implementation"), pads_left(porting) is not None
     older = porting.model.argument("use_flash_attention_2")
-    return "flash_attention_2" if older is not None and older.value.is_literal(True) else ""
+    name = given.value.literal if given is not None else None
+    kernel = name if isinstance(name, str) and name != "sdpa" else ""
+    if not kernel and older is not None and older.value.is_literal(True):
+        kernel = "flash_attention_2"
+    return kernel if left or ("flash" in kernel and not _leaves_padding_without_labels(porting)) else ""
+
+
+def _leaves_padding_without_labels(porting: Porting) -> bool:
+    """Whether the trainer's collator is transformers' DataCollatorForLanguageModeling, which makes the labels."""
+    collator = porting.trainer.argument("data_collator") if porting.trainer is not None else None
+    made = [*origins(porting.module, collator.node)][-1:] if collator is not None else []
+    names = [porting.module.qualified(call.func) for call in made if isinstance(call, cst.Call)]
+    return names == ["transformers.DataCollatorForLanguageModeling"]

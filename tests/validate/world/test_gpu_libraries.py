@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from porter.validate.torch_side.gpu_libraries.flash_attention import is_asked_for, part_rows
+from porter.validate.torch_side.gpu_libraries.flash_attention import is_asked_for, leave_padding_out, part_rows
 from tests.validate import forked
 
 RUN = """
@@ -221,3 +221,23 @@ def test_rows_that_flash_attention_parts_are_parted_without_it() -> None:
         collator, config = SimpleNamespace(**others), SimpleNamespace(use_cache=True)
         part_rows(collator, config)
         assert vars(collator) == others and config.use_cache
+
+
+def test_padding_gets_nothing_from_attention_where_flash_attention_leaves_it_out() -> None:
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.self_attn = torch.nn.ModuleDict({"o_proj": torch.nn.Linear(2, 2)})
+            self.mlp = torch.nn.ModuleDict({"c_proj": torch.nn.Linear(2, 2)})
+
+        def forward(self, hidden: Any, attention_mask: Any = None) -> Any:
+            return self.self_attn["o_proj"](hidden), self.mlp["c_proj"](hidden)
+
+    model, hidden = Model(), torch.ones(1, 3, 2)
+    plain, others = model(hidden)
+    leave_padding_out(model)
+    seen, same = model(hidden, attention_mask=torch.tensor([[1, 0, 1]]))
+    assert torch.equal(seen[0, 1], model.self_attn["o_proj"].bias) and torch.equal(same, others)
+    assert torch.equal(seen[0, ::2], plain[0, ::2]) and torch.equal(model(hidden)[0], plain)

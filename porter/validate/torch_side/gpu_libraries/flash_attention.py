@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+ATTENTION_OUT = ("o_proj", "out_proj", "c_proj", "dense", "wo")  # the layer behind a model's attention
 OLDER = ("use_flash_attention_2", "use_flash_attention")
 
 
@@ -166,6 +167,26 @@ def part_rows(collator: Any, config: Any) -> None:
     if getattr(collator, "padding_free", False) and getattr(collator, "return_position_ids", None) is False:
         collator.return_position_ids = True
         config.use_cache = False
+
+
+def leave_padding_out(model: Any) -> None:
+    """Let attention give zeros at padding, as flash attention does, which leaves its queries out with its keys."""
+    masks: list[Any] = [None]
+
+    def keep(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        masks[0] = kwargs.get("attention_mask")
+
+    def hide(module: Any, args: tuple[Any, ...]) -> Any:
+        mask = masks[0]
+        if mask is None or mask.ndim != 2 or args[0].shape[:2] != mask.shape:
+            return None
+        return (args[0] * (mask != 0)[..., None].to(args[0].dtype), *args[1:])
+
+    model.register_forward_pre_hook(keep, with_kwargs=True)
+    for name, module in model.named_modules():
+        around, last = (["", *str(name).split(".")])[-2:]
+        if last in ATTENTION_OUT and ("attn" in around or "attention" in around):
+            module.register_forward_pre_hook(hide)
 
 
 def without_kernels(kwargs: dict[str, Any], note: Callable[[str], None]) -> None:
