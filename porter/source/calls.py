@@ -16,6 +16,8 @@ from .scopes import Binding, Scope, first_parameter, owner_of
 if TYPE_CHECKING:
     from .module import Module
 
+HANDED_MODULES = "modules that functions are given"  # `check(torch)`, in whose body `torch.cuda` is torch's
+
 
 def find_callees(module: Module) -> Mapping[cst.Call, cst.FunctionDef]:
     """The function of this file that each call means, `__init__` for a class; calls of anything else are left out."""
@@ -180,3 +182,42 @@ def _methods(scope: Scope) -> Iterator[tuple[str, cst.FunctionDef]]:
     for name, bindings in scope.bindings.items():
         if len(bindings) == 1 and isinstance(bindings[0].node, cst.FunctionDef):
             yield name, bindings[0].node
+
+
+def handed_module(module: Module, binding: Binding) -> str | None:
+    """The package that every call of a function of the file gives a parameter; None for any other binding."""
+    if binding.kind != "parameter":
+        return None
+    if HANDED_MODULES not in module.memory:
+        module.memory[HANDED_MODULES] = {}  # what is asked for meanwhile is none
+        module.memory[HANDED_MODULES] = _handed_modules(module)
+    found: dict[cst.CSTNode, str] = module.memory[HANDED_MODULES]
+    return found.get(binding.node)
+
+
+def _handed_modules(module: Module) -> dict[cst.CSTNode, str]:
+    functions = {
+        function: None
+        for call, function in module.callees.items()
+        if any(_package(module, argument.value) for argument in call.args)
+    }
+    found: dict[cst.CSTNode, str] = {}
+    for function in functions:
+        parameters = function.params
+        for parameter in (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params):
+            given = {
+                _package(module, argument_of(module, call, parameter.name.value)) for call in calls_of(module, function)
+            }
+            if len(given) == 1 and (name := given.pop()):
+                found[parameter] = name
+    return found
+
+
+def _package(module: Module, value: cst.BaseExpression | None) -> str:
+    """The package that a name is the import of: `torch` of `import torch`; "" of anything else."""
+    found = module.scope(value).lookup(value.value) if isinstance(value, cst.Name) else None
+    names = (
+        {binding.qualified if binding.kind == "import" else "" for binding in found[1]} if found is not None else set()
+    )
+    name = names.pop() if len(names) == 1 else ""
+    return name if "." not in name else ""

@@ -9,8 +9,7 @@ from typing import Any
 
 import libcst as cst
 
-from .calls import find_callees, given_back
-from .handed_modules import handed_module
+from .calls import find_callees, given_back, handed_module
 from .scopes import Binding, Scope, collect_scopes, owner_of, walk
 from .source_text import SourceText
 

@@ -131,6 +131,7 @@ class SFTBatches:
         draws: Shuffles | None = None,
     ) -> None:
         self._release = releases.release(trl, transformers, unsloth_counts)
+        self.transformers = self._release.transformers  # the source's release
         first = tokenization.first_row(dataset)
         if completion_only_loss is None:  # TRL lets the training set decide for evaluation too
             completion_only_loss = "prompt" in first and ("completion" in first or not self._release.since(0, 22))
@@ -286,11 +287,6 @@ class SFTBatches:
             f"as {self._micro_batches} x {size} tokens, "
             f"{1 - min(filled / slots, 1):.0%} padding"
         )
-
-    @property
-    def transformers(self) -> str:
-        """The source's release of transformers, "4.57.1"."""
-        return self._release.transformers
 
     @property
     def train_dataset(self) -> Sequence[dict[str, list[int]]]:

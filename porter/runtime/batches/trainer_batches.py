@@ -105,6 +105,7 @@ class TrainerBatches:
         attention: str | None = None,
     ) -> None:
         self._release = releases.release(None, transformers, unsloth_counts)
+        self.transformers = self._release.transformers  # the source's release
         self._of_no_token = self._release.of_no_token(attention)
         if not self._release.counts_tokens:
             mean_over = "micro_batch"
@@ -194,11 +195,6 @@ class TrainerBatches:
             unsloth_counts=unsloth_counts,
             attention=attention,
         )
-
-    @property
-    def transformers(self) -> str:
-        """The source's release of transformers, "4.57.1"."""
-        return self._release.transformers
 
     @property
     def length(self) -> int:

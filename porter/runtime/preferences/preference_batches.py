@@ -89,6 +89,7 @@ class PreferenceBatches:
         transformers: str | None = None,
     ) -> None:
         self._release = releases.release(trl, transformers)
+        self.transformers = self._release.transformers  # the source's release
         self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
         set_up_tokenizer(tokenizer, chat_template_path=None, eos_token=None, pad_token=pad_token)
         self._tokenizer = tokenizer
@@ -204,11 +205,6 @@ class PreferenceBatches:
             rows=self.rows,
             transformers=self._release.transformers,
         )
-
-    @property
-    def transformers(self) -> str:
-        """The source's release of transformers, "4.57.1"."""
-        return self._release.transformers
 
     @property
     def longest(self) -> int:

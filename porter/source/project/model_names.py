@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ...errors import InputError
 from ...files import read_text
@@ -21,6 +20,7 @@ from ..module import Module
 from .modules import find_project_file
 from .parameters import defaults_of, given_to
 from .settings_files import texts_at
+from .text_parts import changed_text, keys_of, parts_of, text_method
 from .trees import (
     assigned_in,
     declarations_of,
@@ -33,8 +33,6 @@ from .trees import (
     tree_of,
 )
 
-CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix".split())
-PARTED = frozenset("split rsplit partition rpartition".split())
 DOWNLOADS = ("snapshot_download", "model_download")  # of huggingface_hub, modelscope and kagglehub
 OPTIONS = ("Option", "Argument")  # of typer, in a parameter's default
 WORD = re.compile(r"[\w-][\w.-]*(?:/[\w.-]+)?(?<!\.)")
@@ -149,9 +147,9 @@ class _Finder:
             return self.of(node.values[-1], place, depth + 1)
         if isinstance(node, ast.JoinedStr | ast.BinOp):
             return self.joined(node, place, depth)
-        if isinstance(node, ast.Call | ast.Subscript) and (method := _text_method(node)) is not None:
+        if isinstance(node, ast.Call | ast.Subscript) and (method := text_method(node)) is not None:
             owner = self.of(method[0], place, depth + 1)
-            result = _called(owner[0], *method[1:]) if owner is not None else ""
+            result = changed_text(owner[0], *method[1:]) if owner is not None else ""
             return (result, owner[1]) if owner is not None and result else None
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
@@ -168,7 +166,7 @@ class _Finder:
         entry = self.entry(node, place, depth)
         if entry is not None and not isinstance(entry, ast.Dict):
             return self.of(entry, place, depth + 1)
-        keys = _keys(node)
+        keys = keys_of(node)
         if keys is None:
             return None
         owner_name, path = keys
@@ -185,7 +183,7 @@ class _Finder:
         if owner in ("self", "cls"):
             return self.at(path[1:], depth) if len(path) > 1 else None
         set_to = set_to_in(self.trees[place], owner)
-        above = _keys(set_to[0]) if len(set_to) == 1 else None
+        above = keys_of(set_to[0]) if len(set_to) == 1 else None
         if above is None or depth > DEEPEST:
             return None
         return self.of_setting(above[0], [*above[1], *path], place, depth + 1)
@@ -200,7 +198,7 @@ class _Finder:
     def joined(self, node: ast.expr, place: str, depth: int) -> tuple[str, str] | None:
         """A text of several parts, from the last slash in front of which everything behind is known."""
         text, where = "", ""
-        for part in reversed(_parts(node)):
+        for part in reversed(parts_of(node)):
             found = (part, "") if isinstance(part, str) else self.of(part, place, depth + 1)
             if found is None:
                 return (text.partition("/")[2], where) if text.partition("/")[2] else None
@@ -365,65 +363,3 @@ class _Finder:
                         self.choices[name] = [value for value in values if isinstance(value, str) and value]
                     elif isinstance(said := words.get("help"), ast.Constant):
                         self.helps[f"the help of {flag}"] = str(said.value)
-
-
-def _parts(node: ast.expr) -> list[ast.expr | str]:
-    """The parts of a text that an f-string, `+`, a path's `/` or a call joins."""
-    if isinstance(node, ast.JoinedStr):
-        held = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
-        plain = all(part.format_spec is None for part in node.values if isinstance(part, ast.FormattedValue))
-        return list(held) if plain else []
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
-        between: list[ast.expr | str] = ["/"] if isinstance(node.op, ast.Div) else []
-        return [node.left, *between, node.right]
-    given = node.args if isinstance(node, ast.Call) else []
-    return [part for each in given for part in ("/", each)][1:]
-
-
-def _text_method(node: ast.Call | ast.Subscript) -> tuple[ast.expr, str, list[Any], Any] | None:
-    """The text that a method of str is called on, the method, its arguments, and which of its result is taken."""
-    taken: Any = None
-    if isinstance(node, ast.Subscript):
-        try:
-            taken = ast.literal_eval(node.slice)
-        except ValueError:
-            return None
-        if not isinstance(node.value, ast.Call):
-            return None
-        node = node.value
-    if not isinstance(node.func, ast.Attribute) or node.keywords:
-        return None
-    name = node.func.attr
-    if name not in PARTED if isinstance(taken, int) else taken is not None or name not in CHANGED:
-        return None
-    values = [each.value for each in node.args if isinstance(each, ast.Constant)]
-    return (node.func.value, name, values, taken) if len(values) == len(node.args) else None
-
-
-def _called(text: str, name: str, values: list[Any], taken: Any) -> str:
-    """What the method gives; an empty text where it fails."""
-    try:
-        result = getattr(text, name)(*values)
-        return str(result if taken is None else result[taken])
-    except (TypeError, ValueError, IndexError):
-        return ""
-
-
-def _keys(node: ast.expr) -> tuple[str, list[str]] | None:
-    """The name that `node` begins with and the keys behind it: `config["model"].get("name")`, `args.model`."""
-    keys: list[str] = []
-    while not isinstance(node, ast.Name):
-        if isinstance(node, ast.Attribute):
-            keys.append(node.attr)
-            node = node.value
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            keys.append(str(node.slice.value))
-            node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-            if not node.args or not isinstance(node.args[0], ast.Constant):
-                return None
-            keys.append(str(node.args[0].value))
-            node = node.func.value
-        else:
-            return None
-    return (node.id, keys[::-1]) if keys else None

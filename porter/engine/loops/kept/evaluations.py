@@ -34,6 +34,7 @@ DEEPEST = 3  # functions that call one another
 COUNTING = ("len", "tqdm", "enumerate", "prepare", "iter")
 PLAIN = ("batch_size", "dataset", "collate_fn", "shuffle", "num_workers", "pin_memory", "drop_last", "sampler",
          "persistent_workers", "prefetch_factor", "timeout")  # fmt: skip
+OF_NUMBERS = ("math", "numpy", "statistics", "")
 ALIKE = ("collate_fn", "drop_last")  # of the loader that is trained on, too
 
 
@@ -231,7 +232,7 @@ def _evaluated(
             loss = reader.number(each)
             if loss is None or not _is_trained(module, loop, loss.called, call):
                 return None
-            if not loss.plain and (each is not added or _calculates_with_torch(module, loop, function)):
+            if not loss.plain and (each is not added or _calculates_with_tensors(module, loop, function)):
                 return None
             tensors += [] if loss.plain else [each]
         if not reader.understood or not reader.is_free_of_batches(line, numbers):
@@ -259,12 +260,13 @@ def _names_in(node: cst.For) -> list[cst.Name]:
     return [each for holder in (node.target, *targets) for each in walk(holder) if isinstance(each, cst.Name)]
 
 
-def _calculates_with_torch(module: Module, loop: Loop, function: cst.FunctionDef | None) -> bool:
+def _calculates_with_tensors(module: Module, loop: Loop, function: cst.FunctionDef | None) -> bool:
     """`torch.exp(total / n)`, where the total of losses is a tensor: the port's is a number."""
     lines = [function.body] if function is not None else []
     calls = [node for line in (loop.statement, *lines) for node in inside(line) if isinstance(node, cst.Call)]
     names = [module.qualified(call.func) or "" for call in calls]
-    return any(re.fullmatch(r"torch\.(?:exp|stack|cat|mean|sum|log|distributed\.\w+)", name) for name in names)
+    of_tensors = (name for name in names if name.partition(".")[0] not in OF_NUMBERS)
+    return any(re.fullmatch(r"\w+\.(?:exp|stack|cat|mean|sum|log|distributed\.\w+)", name) for name in of_tensors)
 
 
 def _masked(module: Module, holder: object) -> tuple[str, str] | None:

@@ -1,0 +1,71 @@
+"""Expressions that hold a text, taken apart: what joins it, the method that changes it, the keys that lead to it."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix".split())
+PARTED = frozenset("split rsplit partition rpartition".split())
+
+
+def parts_of(node: ast.expr) -> list[ast.expr | str]:
+    """The parts of a text that an f-string, `+`, a path's `/` or a call joins."""
+    if isinstance(node, ast.JoinedStr):
+        held = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
+        plain = all(part.format_spec is None for part in node.values if isinstance(part, ast.FormattedValue))
+        return list(held) if plain else []
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
+        between: list[ast.expr | str] = ["/"] if isinstance(node.op, ast.Div) else []
+        return [node.left, *between, node.right]
+    given = node.args if isinstance(node, ast.Call) else []
+    return [part for each in given for part in ("/", each)][1:]
+
+
+def text_method(node: ast.Call | ast.Subscript) -> tuple[ast.expr, str, list[Any], Any] | None:
+    """The text that a method of str is called on, the method, its arguments, and which of its result is taken."""
+    taken: Any = None
+    if isinstance(node, ast.Subscript):
+        try:
+            taken = ast.literal_eval(node.slice)
+        except ValueError:
+            return None
+        if not isinstance(node.value, ast.Call):
+            return None
+        node = node.value
+    if not isinstance(node.func, ast.Attribute) or node.keywords:
+        return None
+    name = node.func.attr
+    if name not in PARTED if isinstance(taken, int) else taken is not None or name not in CHANGED:
+        return None
+    values = [each.value for each in node.args if isinstance(each, ast.Constant)]
+    return (node.func.value, name, values, taken) if len(values) == len(node.args) else None
+
+
+def changed_text(text: str, name: str, values: list[Any], taken: Any) -> str:
+    """What the method gives; an empty text where it fails."""
+    try:
+        result = getattr(text, name)(*values)
+        return str(result if taken is None else result[taken])
+    except (TypeError, ValueError, IndexError):
+        return ""
+
+
+def keys_of(node: ast.expr) -> tuple[str, list[str]] | None:
+    """The name that `node` begins with and the keys behind it: `config["model"].get("name")`, `args.model`."""
+    keys: list[str] = []
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Attribute):
+            keys.append(node.attr)
+            node = node.value
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            keys.append(str(node.slice.value))
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            if not node.args or not isinstance(node.args[0], ast.Constant):
+                return None
+            keys.append(str(node.args[0].value))
+            node = node.func.value
+        else:
+            return None
+    return (node.id, keys[::-1]) if keys else None
