@@ -27,6 +27,8 @@ from porter.packs.script import (
 )
 from porter.packs.training import Training, facts_of
 
+from .merged_adapters import merge_of
+
 PART_OF = "TP204"
 
 NEW, SAVED = "TP202", "TP204"
@@ -82,7 +84,10 @@ def write_again(porting: Porting) -> None:
             porting.find(NEW, "warning", message, fix, line, column)
         else:
             new = f"{porting.rt('load_adapter')}({trained}, {module.code(given[1])})"
-            porting.edit(*module.span(call), new, SAVED, REASON)
+            merge = merge_of(module, call)  # on the spot
+            if merge is not None:
+                new = f"{porting.rt('merge_and_unload')}({new})"
+            porting.edit(*module.span(merge or call), new, SAVED, REASON)
 
 
 def _drop_config(porting: Porting, config: cst.BaseExpression) -> None:
@@ -147,8 +152,10 @@ def _is_trained_base(porting: Training, model: cst.BaseExpression, trainer: Site
 def _trained(porting: Porting, call: cst.Call, model: cst.BaseExpression) -> str | None:
     """The name of the model with the trained adapters where a call stands."""
     module, inject = porting.module, porting.inject
-    if inject is None:
-        return module.code(model)
+    if inject is None:  # the trainer put them in, where it is made
+        trainer = porting.trainer
+        same = trainer is not None and function_around(module, call) is function_around(module, trainer.node)
+        return module.code(model) if same else None
     start, scope = module.span(call)[0], module.scope(call)
     assert isinstance(inject.node, cst.Call)
     for place in followed(module, [inject.node], placed=True)[0]:

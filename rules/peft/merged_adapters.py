@@ -50,7 +50,7 @@ def note_merged(porting: Training) -> None:
     for call in module.calls if trainers else ():
         if module.qualified(call.func) not in facts_of(module).loads_adapters or (given := given_adapter(call)) is None:
             continue
-        if any(_is_behind(module, call, site) for site in trainers):
+        if any(is_behind(module, call, site) for site in trainers):
             continue
         merges = merges_of(module, call)
         found.update({merge: merge.func.value for merge in merges if isinstance(merge.func, cst.Attribute)})
@@ -60,7 +60,7 @@ def note_merged(porting: Training) -> None:
     module.memory.pop("makers", None)
 
 
-def _is_behind(module: Module, call: cst.Call, trainer: Site) -> bool:
+def is_behind(module: Module, call: cst.Call, trainer: Site) -> bool:
     """Whether a call stands behind a trainer of its function, or behind one that this gets from another."""
     start, function = module.span(call)[0], function_around(module, call)
     around = function_around(module, trainer.node)
@@ -136,7 +136,7 @@ def given_adapter(call: cst.Call) -> dict[str, cst.BaseExpression] | None:
 def merges_of(module: Module, call: cst.Call) -> list[cst.Call]:
     """The `.merge_and_unload()` of what a call gives: on the spot, or on the variable that it is assigned to, wherever
     the call runs."""
-    around = _merge_of(module, call)
+    around = merge_of(module, call)
     if around is not None:
         return [around]
     statement = small_statement(module, call)[0]
@@ -148,7 +148,7 @@ def merges_of(module: Module, call: cst.Call) -> list[cst.Call]:
         return []
     end, scope = module.span(statement)[1], module.scope(call)
     uses = [use for use in module.references(module.code(target), found[0]) if module.span(use)[0] >= end]
-    merges = [merge for use in uses if module.scope(use) is scope and (merge := _merge_of(module, use)) is not None]
+    merges = [merge for use in uses if module.scope(use) is scope and (merge := merge_of(module, use)) is not None]
     holders = {*module.ancestors(statement)}
     return [merge for merge in merges[:1] if holders.issuperset(_branches(module, merge))]
 
@@ -157,7 +157,7 @@ def _branches(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:
     return [holder for holder in module.ancestors(node) if isinstance(holder, BRANCHES)]
 
 
-def _merge_of(module: Module, node: cst.CSTNode) -> cst.Call | None:
+def merge_of(module: Module, node: cst.CSTNode) -> cst.Call | None:
     """The call in `node.merge_and_unload()`."""
     attribute = module.parents[node]
     call = module.parents.get(attribute)

@@ -44,6 +44,15 @@ def test_those_of_a_folder_take_their_place() -> None:
     assert "rt.generate(model, " in after and "rt.push_to_hub(model, 'me/x')" in after and "peft import" not in after
 
 
+@pytest.mark.parametrize("where", ["trainer.train()\n", "trainer.train()\nif rows:\n    "])
+def test_they_are_merged_on_the_spot(where: str) -> None:
+    merged = "whole = PeftModel.from_pretrained(model, 'out/best').merge_and_unload()"
+    lora = ', peft_config=LoraConfig(r=8, target_modules=["q_proj"])'
+    found = port(sft_script(imports=IMPORTS, before="rows = [1]", trainer=lora, after=f"{where}{merged}"))
+    assert found.status == "ported" and "PeftModel" not in found.after
+    assert "whole = rt.merge_and_unload(rt.load_adapter(model, 'out/best'))" in found.after
+
+
 def test_the_base_and_the_model_have_names_of_their_own() -> None:
     between = 'adapted = get_peft_model(model, LoraConfig(r=8, target_modules=["q_proj"]))'
     script = sft_script(

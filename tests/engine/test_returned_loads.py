@@ -2,6 +2,8 @@
 
 import pytest
 
+from porter.port import Port
+
 from .porting import port
 
 SCRIPT = """\
@@ -84,8 +86,7 @@ def test_a_base_loaded_again_to_merge_the_saved_adapter(body: str) -> None:
     assert ported(body, behind=f"{lines}print(merged)")[0] == "partial"  # not merged: peft has no place in it
 
 
-def test_an_adapter_is_merged_in_front_of_the_function_that_trains_on() -> None:
-    trains = """\
+TRAINS = """\
 def train(model):
     args = SFTConfig("out", max_steps=4, report_to="none")
     lora = LoraConfig(target_modules=["q_proj"], task_type="CAUSAL_LM")
@@ -95,14 +96,29 @@ def train(model):
 
 def main():
     base = AutoModelForCausalLM.from_pretrained(MODEL)
-    base = PeftModel.from_pretrained(base, "old").merge_and_unload()
-    train(base)
+    {lines}
 
 
 main()
 """
-    found = port(SCRIPT.partition("\n\ndef load")[0] + f"\n\n{trains}")
+
+
+def by_function(*lines: str) -> Port:
+    return port(SCRIPT.partition("\n\ndef load")[0] + f"\n\n{TRAINS.format(lines=f'{chr(10)}    '.join(lines))}")
+
+
+def test_an_adapter_is_merged_in_front_of_the_function_that_trains_on() -> None:
+    found = by_function('base = PeftModel.from_pretrained(base, "old").merge_and_unload()', "train(base)")
     assert found.status == "ported" and '    base = rt.merge_adapter(base, "old", mesh)\n' in found.after
+
+
+@pytest.mark.parametrize("merge", ["", "whole = whole"])
+def test_adapters_that_a_function_puts_in_and_trains_are_not_known_where_it_is_called(merge: str) -> None:
+    lines = [f'whole = PeftModel.from_pretrained(base, "out"){"" if merge else ".merge_and_unload()"}']
+    lines += [f"{merge}.merge_and_unload()"] if merge else []
+    found = by_function("train(base)", *lines, 'whole.save_pretrained("whole")')
+    assert found.status == "partial"
+    assert any("where the model that was trained is held isn't known" in each.message for each in found.findings)
 
 
 AGAIN = "base = load(MODEL)\nmerged = PeftModel.from_pretrained(base, 'adapter'{more}).merge_and_unload()\n"

@@ -129,6 +129,10 @@ def test_what_may_not_be_merged_is_left_to_a_person(merge: str) -> None:
     assert ported.status == "partial" and "rt.merge_adapter" not in ported.after
 
 
+def test_what_another_library_loads_and_merges_is_not_known() -> None:
+    assert port(script('model = other.load(base, "out/sft").merge_and_unload()\n')).status == "partial"
+
+
 def test_a_function_that_merges_and_one_loaded_in_the_same_expression() -> None:
     lines = script(MERGED[0]).splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if line.startswith("base = "))

@@ -102,9 +102,9 @@ def _named_call(porting: Porting, call: cst.Call, role: str) -> str:
         return porting.names.trainer
     module = porting.module
     small, place = small_statement(module, call)
-    code = module.code(call)
-    if small is None or place != "line":
-        return code
+    code, (start, end) = porting.code_now(call), module.span(call)
+    if small is None or place != "line" or (porting.covered(start) and porting.covered(end)):
+        return code  # in the last case another rule has written what is around it
     name = porting.fresh(role)
     start = module.span(small)[0]
     reason = f"the {role} has a name"
