@@ -94,6 +94,13 @@ def test_parameters_with_defaults_and_annotations(parameters: str, call: str, be
     assert found.status == "ported" and f"def train({becomes}=" in found.after, found.after
 
 
+def test_a_parameter_of_the_name_that_it_is_given() -> None:
+    found = port(SCRIPT.replace("batches_of", "rows"))
+    assert found.status == "ported" and "def train(net, rows, size, lr, steps, epochs, device" in found.after, (
+        found.after
+    )
+
+
 def test_the_names_of_a_lambda_are_its_own() -> None:
     made = "torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / steps))"
     found = port(SCRIPT.replace("get_linear_schedule_with_warmup(optimizer, 10, steps)", made))
@@ -157,6 +164,15 @@ def test_what_another_method_made_the_parts_of_is_kept_on_self(given: str) -> No
     assert "        self.rows = rows\n        self.size = size\n" in made and "self.loader" not in found.after
     assert "print(math.ceil(len(self.rows) / self.size))" in fit and "batch_size=self.size," in fit
     assert "optax.linear_schedule(0.0, self.lr, 5)" in fit and "self.epochs * math.ceil(len(self.rows)" in fit
+
+
+@pytest.mark.parametrize("line", ["        rows.lr = rate\n", "        rows.lr = 3\n        rows.rate = 4\n"])
+def test_attributes_of_other_objects_hold_nothing_of_self(line: str) -> None:
+    held = "        self.epochs, self.lr = epochs, rate\n"
+    found = port(CLASS.replace(held, f"{line}{held}"))
+    assert found.status == "ported" and "optax.linear_schedule(0.0, self.lr, 5)" in found.after, found.findings
+    found = port(CLASS.replace(held, f"        self.epochs = epochs\n{line}"))
+    assert found.status == "ported" and "self.rate = rate\n" in found.after and "(0.0, self.rate, 5)" in found.after
 
 
 @pytest.mark.parametrize(
