@@ -104,3 +104,11 @@ def test_the_schedule_is_the_optimizers_and_steps_behind_it(steps: str, optimize
     found = port(SETUP + other * (optimizer == "other") + made + LOOP.replace("optimizer.step()", steps))
     errors = [each.message for each in found.findings if each.severity == "error"]
     assert len(errors) == bool(said) and all(said in each for each in errors), errors
+
+
+def test_an_optimizer_that_is_made_in_two_places_is_no_other_one() -> None:
+    made = SETUP.splitlines()[-1]
+    again = f"if fused:\n    {made}\nscheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3)\n"
+    found = port(SETUP + again + LOOP.replace("optimizer.step()", "optimizer.step()\n    scheduler.step()"))
+    [error] = [each.message for each in found.findings if each.severity == "error"]
+    assert "`optimizer` is made in 2 places" in error

@@ -243,8 +243,9 @@ def _other_optimizer(porting: Training, loop: Loop) -> cst.CSTNode | None:
     """The schedule of the loop where it is made for another optimizer of the file."""
     schedule, optimizer = part(porting, "schedule", loop.scheduler), part(porting, "optimizer", loop.optimizer)
     given = schedule.argument("optimizer") if schedule is not None else None
-    named = [site for site in porting.sites if site.role == "optimizer" and given and site.variable == given.text]
-    return schedule.node if schedule is not None and named and optimizer not in named else None
+    if schedule is None or optimizer is None or given is None or given.text == optimizer.variable:
+        return None
+    return schedule.node if _named_part(porting, "optimizer", given.text) is not None else None
 
 
 def _is_of_another(porting: Training, params: cst.BaseExpression | None, loop: Loop) -> bool:
