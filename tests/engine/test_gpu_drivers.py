@@ -118,10 +118,22 @@ def test_what_a_function_of_the_script_prints_of_a_gpu_goes() -> None:
     assert "GPUtil" in port(sft_script(more, imports=imports)).after  # it does more than print
 
 
-@pytest.mark.parametrize("line", ["copied = rows.save_to_disk('copy')", "print(rows.save_to_disk('copy'))"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "copied = rows.save_to_disk('copy')",
+        "print(rows.save_to_disk('copy'))",
+        "seen['said'] = args",
+        "if args:\n        print(args)\n    else:\n        seen['said'] = ''",
+        "kept = filter(args)",  # the script's own
+    ],
+)
 def test_a_function_that_does_more_than_print_stays_where_it_is_called(line: str) -> None:
     logs = LOGS.replace("    print(*args, **kwargs)\n", f"    {line}\n    print(*args, **kwargs)\n")
+    logs = f"def filter(rows):\n    seen['kept'] = rows\n\n\nseen = {{}}\n{logs}"
     assert "say(f" in port(sft_script(logs, imports="import GPUtil\nimport torch")).after
+    traced = LOGS.replace("def say", "@traced\ndef say")
+    assert "say(f" in port(sft_script(traced, imports="import GPUtil\nimport torch")).after
     stamped = LOGS.replace("    print(*args, **kwargs)\n", "    at = str(time.time()).upper()\n    print(at, *args)\n")
     found = port(sft_script(stamped, imports="import time\nimport GPUtil\nimport torch"))
     assert found.status == "ported" and "GPUtil" not in found.after

@@ -86,6 +86,7 @@ class Words:
         ("Q\nwhat\nA\nso", "\nso"),
         ("Q\nwhat\nA\n\nso", "\n\nso"),  # one token of two line ends: what all tokens don't find
         ("Q\nwhat\nA\nso\nQ\nand\nA\nno", "\nso|\nno"),  # a question's own line end ends no answer
+        ("Q\nwhat\nA\nso\nx", "\nso"),  # nor does Unsloth train the last token behind one
         ("Q\nwhat", ""),
     ],
 )
