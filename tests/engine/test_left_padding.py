@@ -68,6 +68,58 @@ trainer.train()
     assert "attention=" not in port(of_transformers.replace("ForSeq2Seq,", "ForLanguageModeling,")).after
 
 
+BY_CLASS = """# pip install trl=={trl} transformers=={transformers}
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaTokenizer, TrainingArguments
+from trl import DataCollatorForCompletionOnlyLM, SFTTrainer
+
+tokenizer = {load}
+{line}
+rows = load_dataset("imdb", split="train")
+trainer = SFTTrainer(
+    AutoModelForCausalLM.from_pretrained("{model}"),
+    args=TrainingArguments("out", per_device_train_batch_size={size}),
+    train_dataset=rows,
+    dataset_text_field="text",
+    {given}
+)
+trainer.train()
+"""
+MISTRAL, ON_RIGHT = "mistralai/Mistral-7B-v0.1", 'tokenizer.padding_side = "right"'
+RULE = rule_module("transformers", "tokens.left_padding")
+EVALUATED = RULE.BY_CLASS.format(MISTRAL) + RULE.EVALUATED
+
+
+@pytest.mark.parametrize(
+    ("changed", "severity"),
+    [
+        ({}, "warning"),
+        ({"given": ""}, "warning"),  # the trainer loads the model's
+        ({"model": "google/gemma-2b"}, "warning"),
+        ({"model": "meta-llama/Llama-2-7b-hf"}, "info"),  # whose file says right
+        ({"model": "meta-llama/Llama-3.2-1B"}, ""),
+        ({"model": "Qwen/Qwen2.5-0.5B"}, ""),
+        ({"line": ON_RIGHT}, ""),
+        ({"load": f'AutoTokenizer.from_pretrained("{MISTRAL}", use_fast=False)'}, ""),
+        ({"load": f'LlamaTokenizer.from_pretrained("{MISTRAL}")'}, ""),
+        ({"given": 'tokenizer=tokenizer, data_collator=DataCollatorForCompletionOnlyLM("#", tokenizer=tokenizer)'}, ""),
+        ({"given": "tokenizer=tokenizer, packing=True"}, ""),
+        ({"size": 1}, ""),
+        ({"size": 1, "given": "tokenizer=tokenizer, eval_dataset=rows"}, EVALUATED),
+    ],
+)
+def test_classes_that_pad_left_by_themselves(changed: dict[str, str], severity: str) -> None:
+    model = changed.get("model", MISTRAL)
+    usual = {"load": f'AutoTokenizer.from_pretrained("{model}")', "given": "tokenizer=tokenizer", "line": "", "size": 4}
+    text = BY_CLASS.format(trl="0.8.6", transformers="4.41.1", **({**usual, "model": model} | changed))
+    head = RULE.BY_CLASS.format(model)
+    found = [finding for finding in port(text).findings if finding.message.startswith(head)]
+    if severity == EVALUATED:
+        assert [each.message for each in found] == [EVALUATED]
+    else:
+        assert [each.severity for each in found] == ([severity] if severity else [])
+
+
 OTHER = 'other = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B", padding_side="left")'
 
 

@@ -1,10 +1,14 @@
-"""Rows that the script pads on the left: their first token is predicted from padding, which has nothing to see.
+"""Rows that are padded on the left: their first token is predicted from padding, which has nothing to see.
 
 tokenizer.padding_side = "left"
 tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left")
+tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1")  # whose class does so in transformers 4
 """
 
 from __future__ import annotations
+
+import re
+from typing import Literal
 
 import libcst as cst
 
@@ -17,6 +21,7 @@ from porter.packs.script import (
     origins,
     plain_version,
     role_uses,
+    usual_texts,
     version_key,
 )
 from porter.packs.training import is_behind, table_of
@@ -27,9 +32,24 @@ UNTRAINED = (
     "The rows are padded on the left: on the GPU the last padding predicts each row's first token, from what the "
     "attention's kernel lets it see. The port's rows have no padding in front, and train all tokens but that one."
 )
+EVALUATED = (
+    "The rows are padded on the left: with several rows a batch the last padding predicts each shorter row's first "
+    "token on the GPU, and eval_loss counts it. The port's rows have no padding in front, and count all tokens but "
+    "that one. Training has one row a batch, which nothing pads."
+)
+BY_CLASS = "{} pads on the left in transformers 4 by its class, unless its tokenizer_config.json says right. Then: "
 BATCHES = ("train", "evaluate", "predict")  # the trainer's methods that pad rows
 PADS_RIGHT = (0, 16)  # TRL's SFTTrainer, whatever the tokenizer says, from here on
 MAX_DEPTH = 3  # functions that call one another
+# Checkpoints of Llama's, CodeLlama's and Gemma's fast tokenizers, which pad left where the checkpoint doesn't say.
+LEFT = re.compile(
+    r"gemma|mi[sx]tral|zephyr|code-?llama|llama-?[12]\b|(?:/|open_?)llama-?(?:\d+b|v2|$)|vicuna|alpaca-|deepseek"
+    r"|solar|openhermes|phi-?3",
+    re.IGNORECASE,
+)
+RIGHT = re.compile(r"nemo|ministral|llama-?3|phi-?3-small", re.IGNORECASE)  # of other classes
+SAYS_RIGHT = re.compile(r"llama-?2\b|tinyllama|vicuna", re.IGNORECASE)  # the published ones' files do
+SLOW = re.compile(r"(?:Code)?(?:Llama|Gemma)Tokenizer$")  # these padded right
 FIX = 'One token a row; padding_side="right" on the GPU trains what the port does.'
 
 
@@ -149,10 +169,69 @@ def _side(node: cst.CSTNode) -> cst.BaseExpression | None:
 
 
 def say_untrained(porting: Porting) -> None:
-    """A finding where the source's collator trains what the port's rows leave out."""
-    node = pads_left(porting)
-    if node is not None and porting.trainer is not None:
-        porting.find(porting.trainer.rule, "warning", UNTRAINED, FIX, *porting.module.location(node))
+    """A finding where the source's collator trains, or evaluates, what the port's rows leave out."""
+    message = _differs(porting)
+    if porting.trainer is None or not message:
+        return
+    node, by_class = pads_left(porting), "" if _is_said(porting) else _padded_by_class(porting)
+    if node is not None:
+        porting.find(porting.trainer.rule, "warning", message, FIX, *porting.module.location(node))
+    elif by_class:
+        site, message = porting.trainer, BY_CLASS.format(by_class) + message
+        severity: Literal["info", "warning"] = "info" if SAYS_RIGHT.search(by_class) else "warning"
+        porting.find(site.rule, severity, message, FIX, site.line, site.column)
+
+
+def _differs(porting: Porting) -> str:
+    """What left padding makes different; nothing where no batch is padded, or the collator masks a row's start."""
+    assert porting.trainer is not None
+    collator = porting.trainer.argument("data_collator")
+    made = [*origins(porting.module, collator.node)] if collator is not None else []
+    if any(isinstance(each, cst.Call) and _masks_start(porting.module, each) for each in made):
+        return ""
+    if porting.known("batch.per_device") != 1 or porting.known("batch.split_batches") is True:
+        return UNTRAINED
+    given = porting.trainer.argument("eval_dataset")
+    evaluates = given is not None and not given.value.is_literal(None)
+    return EVALUATED if evaluates and porting.known("batch.eval_per_device") != 1 else ""
+
+
+def _masks_start(module: Module, call: cst.Call) -> bool:
+    return (module.qualified(call.func) or "").endswith(".DataCollatorForCompletionOnlyLM")
+
+
+def _is_said(porting: Porting) -> bool:
+    """Whether the script tells the training's tokenizer on which side to pad, whatever it says."""
+    return any(
+        _side(node) is not None and not _is_after(porting, node) and not _is_of_another(porting, node)
+        for node in (porting.module.parents if "padding_side" in porting.module.text else ())
+    )
+
+
+def _padded_by_class(porting: Porting) -> str:
+    """The checkpoint of the training's tokenizer whose class pads on the left by itself; empty for none."""
+    release = plain_version(porting.versions.get("transformers", ""))
+    if not release or version_key(release) >= (5,) or porting.trainer is None:
+        return ""
+    module, given = porting.module, porting.trainer.argument("processing_class", "tokenizer")
+    name: str | None = None
+    if given is None or given.value.is_literal(None):
+        of_another = porting.model is not None and not porting.model.qualified.startswith("transformers.")
+        name = porting.text("model.id") if porting.value("model.id") is not None and not of_another else None
+    elif (load := _loaded(module, given.node)) is not None and _is_load(module, load) and not _is_slow(module, load):
+        name = next((module.code(arg.value) for arg in load.args if arg.keyword is None and not arg.star), None)
+    found = usual_texts(module, name) if name else []
+    return next((each for each in found if LEFT.search(each) and not RIGHT.search(each)), "")
+
+
+def _is_slow(module: Module, load: cst.Call) -> bool:
+    """Whether a load gives a tokenizer in Python, which pads on the right."""
+    named = (module.qualified(load.func) or "").split(".")[-2]
+    words = {arg.keyword.value: arg.value for arg in load.args if arg.keyword is not None}
+    fast = words.get("use_fast")
+    if fast is None:
+        return SLOW.match(named) is not None
+    return isinstance(fast, cst.Name) and fast.value == "False"
 
 
 def attention_of_padding(porting: Porting) -> str:
