@@ -10,7 +10,7 @@ PART_OF = "transformers"
 OLDER, NEWER = "data.group_by_length", "data.sampling"
 GROUPED = "'group_by_length'"
 # How a trainer trains → whether rt.SFTBatches or rt.TrainerBatches order its rows.
-ORDERED = ("sft", "causal-lm")
+ORDERED = ("sft", "causal-lm", "loop")
 OWN_ORDER = ("grpo", "rloo")
 
 
