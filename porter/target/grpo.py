@@ -150,7 +150,7 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     if release and (leftovers := releases.release(release, transformers).leftovers) in LEFTOVERS:
         arguments.append(Arg(quoted(leftovers), "leftovers", LEFTOVERS[leftovers]))
     if leaves_adapter_out(porting):
-        arguments.append(Arg('"base"', "reference", "# the model without the saved adapter, as before TRL 0.27"))
+        arguments.append(Arg('"base"', "reference", "# the model without adapters, as before TRL 0.27"))
     fills = checkpoint_fills(porting)
     if fills:
         arguments.append(fills)

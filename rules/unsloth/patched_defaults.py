@@ -28,7 +28,7 @@ from porter.packs.training import (
 )
 from porter.packs.writing import quoted
 
-from ._release import is_patched, unsloth_version
+from ._release import is_before, is_patched, unsloth_version
 from ._same_length import is_same_length
 from .lost_keywords import LOSES, is_followed, loses_keywords, loses_length, trls_length
 
@@ -44,6 +44,7 @@ PATCHES_SINCE = (2025, 2, 5)  # Unsloth's first release that writes the classes 
 ROLLS_OUT = ("grpo", "rloo")  # whose prompts come in the order of `seed`
 READS_DATA_SEED = (4, 46, 0)  # transformers' first that orders rows by it
 DIVIDES_SINCE = (2025, 6, 5)  # the first that gives its GRPO loss the temperature
+READS_LOSS_TYPE = "2025.5.8"  # the first whose own GRPO loss is another for another loss_type
 DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
 
 
@@ -180,7 +181,14 @@ def _default(code: str) -> Value:
         "arguments",
     ),
     settles=("data.max_length",),
-    fills=("batch.eval_per_device", "rows_by", "rollout.mask_truncated", "loss.epsilon_high", "reward.scale"),
+    fills=(
+        "batch.eval_per_device",
+        "rows_by",
+        "rollout.mask_truncated",
+        "loss.epsilon_high",
+        "loss.type",
+        "reward.scale",
+    ),
 )
 def settle_patched(porting: Training) -> None:
     """What Unsloth's trainers change in a config that is made: the length of rows, the loss's companions."""
@@ -293,6 +301,12 @@ def _is_longer(own: Value, of_model: Value) -> bool:
 
 def _settle_loss(porting: Training) -> None:
     """Unsloth sets what the DAPO and Dr. GRPO papers recommend beside their loss."""
+    if is_before(porting, READS_LOSS_TYPE):
+        reason = f"Unsloth before {READS_LOSS_TYPE} takes each completion's mean, whatever is asked for"
+        porting.change_fate(".loss_type", fate="changed", reason=reason)
+        porting.fill(
+            {"loss.type": replace(_default('"grpo"'), kind="literal" if porting.given("loss.type") else "default")}
+        )
     kind = str(porting.known("loss.type", "")).lower()
     scale = porting.value("reward.scale")
     if kind == "dapo" and porting.given("loss.type"):

@@ -152,3 +152,40 @@ def test_what_is_merged_into_a_quantised_model_or_behind_the_training_is_not() -
     assert any("can't be merged into a quantised" in finding.message for finding in ported.findings)
     behind = script("model = base\n") + MERGED[0].replace("model =", "merged =") + "merged.save_pretrained('whole')\n"
     assert "rt.merge_adapter" not in port(behind).after
+
+
+COLD_START = """from datasets import load_dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
+
+rows = load_dataset("some/rows", split="train")
+other = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+model = get_peft_model(AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B"), LoraConfig(r=8))
+
+
+def reward(completions, **kwargs):
+    return [0.0 for _ in completions]
+
+
+warm = SFTTrainer({first}, args=SFTConfig("warm"), train_dataset=rows)
+warm.train()
+args = GRPOConfig("out", beta=0.04)
+trainer = GRPOTrainer(model=model, reward_funcs=reward, args=args, train_dataset=rows)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("release", "first", "base"),
+    [
+        ("0.15.2", "model", True),
+        ("0.15.2", "model=model", True),
+        ("0.15.2", "other", False),
+        ("0.27.0", "model", False),
+    ],
+)
+def test_adapters_that_were_trained_before_are_no_reference(release: str, first: str, base: bool) -> None:
+    """Without its adapters the policy is the base, whatever they were trained on first."""
+    found = port(COLD_START.format(first=first), source_trl=release)
+    assert ('reference="base"' in found.after) is base, found.after

@@ -570,3 +570,25 @@ def test_a_tokenizer_pads_on_unsloths_side(before: str, behind: str, sides: list
     after = port(f"{text}trainer = {made}\ntrainer.train()\n").after
     assert re.findall(r'tokenizer\.padding_side = "(\w+)"\n', after) == sides
     assert len(sides) < 2 or 'tokenizer.padding_side = "left"\nx = tokenizer(' in after
+
+
+@pytest.mark.parametrize(("unsloth", "kind"), [("2025.5.6", "grpo"), ("2025.6.1", "bnpo")])
+@pytest.mark.parametrize("given", ["", ', loss_type="bnpo"'])
+def test_its_own_loss_of_grpo_took_each_completions_mean(unsloth: str, kind: str, given: str) -> None:
+    script = f"""# pip install unsloth=={unsloth} trl==0.16.1
+from unsloth import FastLanguageModel
+from datasets import load_dataset
+from trl import GRPOConfig, GRPOTrainer
+
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen2.5-0.5B", max_seq_length=512)
+model = FastLanguageModel.get_peft_model(model, r=8)
+args = GRPOConfig("out"{given})
+trainer = GRPOTrainer(
+    model=model,
+    reward_funcs=lambda completions, **kwargs: [0.0 for _ in completions],
+    args=args,
+    train_dataset=load_dataset("some/rows", split="train"),
+)
+trainer.train()
+"""
+    assert f'rt.PolicyLoss("{kind}"' in port(script).after, port(script).after

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
-from ...script.fill_from_tables import fill_site, plain_version, table_of
+from ...script.fill_from_tables import fill_site, plain_version, table_of, trainers_known
 from ...script.flow import origins
 from ...script.sites import Argument, Site, facts_of
 from ...script.training import Training
@@ -64,13 +64,28 @@ def say_reference(porting: Training, site: Site, *, certain: bool = True) -> Non
 
 
 def leaves_adapter_out(porting: Training) -> bool:
-    """Whether the reference of a policy loss is the base alone, and adapters of a folder may be trained on."""
+    """Whether the reference of a policy loss is the base alone, and adapters that are trained already, in a folder or
+    by a trainer before this one, may be trained on."""
     trainer = porting.trainer
     assert trainer is not None
     policy = table_of(porting, trainer).kind in ("grpo", "rloo")
     if not policy or starts_from_adapter(porting) or porting.known("loss.beta") == 0:
         return False
-    return any(site.role == "inject" and is_saved(porting, site) for site in porting.sites)
+    injected = [site for site in porting.sites if site.role == "inject"]
+    return any(is_saved(porting, site) for site in injected) or (bool(injected) and _was_trained(porting, trainer))
+
+
+def _was_trained(porting: Training, trainer: Site) -> bool:
+    """Whether a trainer in front of this one gets the same model."""
+    module, model = porting.module, trainer.argument("model")
+    own = {*origins(module, model.node)} if model is not None else set()
+    for call in module.calls_that(lambda call: (module.qualified(call.func) or "") in trainers_known(porting)):
+        named = [each.value for each in call.args if each.keyword is not None and each.keyword.value == "model"]
+        first = [each.value for each in call.args[:1] if each.keyword is None and not each.star]
+        if call is not trainer.node and module.span(call)[0] < module.span(trainer.node)[0]:
+            if any(own & {*origins(module, value)} for value in named or first):
+                return True
+    return False
 
 
 def starts_from_adapter(porting: Training) -> bool:
