@@ -302,11 +302,7 @@ def _is_longer(own: Value, of_model: Value) -> bool:
 def _settle_loss(porting: Training) -> None:
     """Unsloth sets what the DAPO and Dr. GRPO papers recommend beside their loss."""
     if is_before(porting, READS_LOSS_TYPE):
-        reason = f"Unsloth before {READS_LOSS_TYPE} takes each completion's mean, whatever is asked for"
-        porting.change_fate(".loss_type", fate="changed", reason=reason)
-        porting.fill(
-            {"loss.type": replace(_default('"grpo"'), kind="literal" if porting.given("loss.type") else "default")}
-        )
+        porting.fill({"loss.type": _default('"grpo"')})  # each completion's mean
     kind = str(porting.known("loss.type", "")).lower()
     scale = porting.value("reward.scale")
     if kind == "dapo" and porting.given("loss.type"):
