@@ -20,6 +20,7 @@ from ..engine.script.following.reaching import reaching
 from ..engine.script.keywords import say_keywords
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument, Site
+from ..engine.script.training import Training
 from ..engine.settling import decisions
 from ..engine.steps.step import Phase, step
 from ..engine.tokens.tokenizers import saved_tokenizer
@@ -89,7 +90,7 @@ def condition_of(porting: Porting, site: Site) -> cst.If | None:
 # Releases
 
 
-def is_before(porting: Porting, library: str, release: str) -> bool:
+def is_before(porting: Training, library: str, release: str) -> bool:
     """Whether the script was written for an older release of a library than `release`; False where none is known."""
     said = porting.versions.get(library, "")
     told = "" if said.endswith("(newest table)") else said.partition(" ")[0]

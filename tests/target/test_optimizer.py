@@ -79,6 +79,27 @@ def test_optimizers(settings: str, optimizer: str) -> None:
     assert optimizer in after(settings)
 
 
+@pytest.mark.parametrize(
+    ("transformers", "name", "reads"),
+    [
+        ("4.51.3", "'sgd'", False),
+        ("5.2.0", "'rmsprop'", False),
+        ("5.2.0", "'adagrad'", False),
+        ("5.2.0", "flags.name", False),
+        ("5.3.0", "'sgd'", True),
+        ("5.3.0", "flags.name", True),
+        ("5.3.0", "'adamw_torch'", False),
+        ("5.3.0", "'adafactor'", False),
+    ],
+)
+def test_arguments_that_a_release_gives_no_optimizer(transformers: str, name: str, reads: bool) -> None:
+    text = f"# pip install transformers=={transformers}\n"
+    settings = f"optim={name}, optim_args='momentum=0.9'"
+    ported = port(text + PLAIN.replace("SFTConfig('out')", f"SFTConfig('out', {settings})"))
+    (row,) = (row for row in ported.fields if row.source.endswith(".optim_args"))
+    assert (row.fate, "momentum=0.9" in ported.after) == (("exact", True) if reads else ("dropped", False))
+
+
 def test_decay_spares_norms_and_biases_of_a_whole_model_only() -> None:
     assert "mask=rt.decay_mask,  # not on norms and biases" in after("weight_decay=0.1")
     lora = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', weight_decay=0.1)").replace(

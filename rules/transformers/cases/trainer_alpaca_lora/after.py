@@ -139,7 +139,6 @@ def train(
             b2=training_args.adam_beta2,
             eps=training_args.adam_epsilon,
             weight_decay=training_args.weight_decay,
-            args=training_args.optim_args,
         ),
     )
     training_args.resume_from_checkpoint = resume_from_checkpoint
