@@ -13,7 +13,7 @@ from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, shown
 from ..source.module import Module
 from . import causal_lm
-from .loop_epochs import write_epochs
+from .loop_epochs import asks_rate, write_epochs
 from .loop_parameters import GONE, hand_over, holder_of, parameters_for, respelled, self_of
 from .statements.common_statements import Writing
 
@@ -208,6 +208,12 @@ def _say_uses(porting: Porting, part: Site, uses: Sequence[cst.CSTNode]) -> None
             continue
         if _zeroes(porting, name):
             porting.remove_statement(name, part.rule, "Tunix's trainer has it")
+            continue
+        rate = asks_rate(porting, name)
+        if rate is not None:
+            names = porting.names
+            code = f"float({names.schedule}({names.trainer}.train_steps))"
+            porting.edit(*module.span(rate), code, part.rule, "the rate of the next step")
             continue
         line, column = module.location(name)
         message = f"{shown(module.code(module.statement(name)))}: {part.variable} is part of Tunix's trainer now."

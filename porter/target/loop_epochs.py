@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from ..engine.loops.kept.facts import Carried, Evaluated, KeptEpochs
@@ -10,10 +12,11 @@ from ..engine.script.porting import Porting
 from ..engine.script.sites import Site, indentation
 from ..engine.settling.kept_branch import keep_block
 from ..recipe import Severity
-from ..text.edits import whole_lines
+from ..text.edits import line_end, whole_lines
 from ..text.layout import Arg, Call, render
 
 LEADS, LOSS = "rt.EvaluationLosses computes a batch's loss", "the batch's loss"
+RATE = re.compile(r"""\.(?:get_last_lr\(\)\[0\]|param_groups\[0\]\[["']lr["']\])""")
 COUNTS = ("batches", "steps", "number")
 TRAINS = "Tunix's trainer makes the steps of the epoch"
 
@@ -28,10 +31,18 @@ def write_epochs(porting: Porting, kept: KeptEpochs, processes: int) -> str:
     for evaluated in kept.evaluated:
         _evaluate(porting, evaluated)
     _say(porting, kept, processes)
-    end = porting.module.span(porting.loop.statement)[1] if porting.loop is not None else site.end
-    porting.edit(end, end, f"\n{site.indent}{porting.names.trainer}.close()", site.rule, "behind the last epoch")
+    _close(porting, site)
     lines = [_losses_of(porting, name, loader) for name, loader in kept.loaders.items()]
     return "".join(f"{line}\n{site.indent}" for line in lines)
+
+
+def _close(porting: Porting, site: Site) -> None:
+    """The trainer closes behind the loop, whatever becomes of its last line."""
+    assert porting.loop is not None
+    text = porting.module.text
+    end = line_end(text, porting.module.span(porting.loop.statement)[1])
+    code = f"{site.indent}{porting.names.trainer}.close()\n"
+    porting.edit(end, end, code if text[end - 1] in "\r\n" else f"\n{code}", site.rule, "behind the last epoch")
 
 
 def _losses_of(porting: Porting, name: str, loader: Site) -> str:
@@ -132,3 +143,23 @@ def _say(porting: Porting, kept: KeptEpochs, processes: int) -> None:
         message = f"Each of the {processes} GPU processes computed the losses of its own rows; the port's are of all."
         severity: Severity = "error" if kept.evaluated else "warning"
         porting.find(site.rule, severity, message, "Look at what is made of them.", site.line, site.column)
+
+
+def asks_rate(porting: Porting, name: cst.CSTNode) -> cst.BaseExpression | None:
+    """`scheduler.get_last_lr()[0]` and `optimizer.param_groups[0]["lr"]` of a part's name, where epochs that stay, or
+    what stands behind them, ask for the learning rate."""
+    module, loop = porting.module, porting.loop
+    if loop is None or loop.kept is None or loop.scheduled_by_epoch or not _is_behind_trainer(porting, name):
+        return None
+    node = name
+    while isinstance(module.parents[node], cst.Attribute | cst.Call | cst.Subscript):
+        node = module.parents[node]
+    read = RATE.fullmatch(module.code(node).removeprefix(module.code(name)))
+    return node if read is not None and isinstance(node, cst.BaseExpression) else None
+
+
+def _is_behind_trainer(porting: Porting, name: cst.CSTNode) -> bool:
+    """Whether a line stands where the trainer is made: in the loop, or behind it in its function."""
+    site = porting.trainer
+    assert site is not None
+    return porting.module.scope(name) is site.scope and porting.module.span(name)[0] >= site.statement_end

@@ -140,6 +140,29 @@ def test_a_function_that_holds_the_loop_is_given_the_rows_that_it_evaluates() ->
     assert '    val_loader = rt.EvaluationLosses(trainer, batches.evaluation(rows["val"], batch_size=8))' in found.after
 
 
+@pytest.mark.parametrize(
+    ("last", "kept"),
+    [
+        ("    model.train()\n", ""),
+        ("    model.train()", ""),
+        ("    if epoch > 1:\n        break  # enough\n", "    if epoch > 1:\n        break  # enough\n"),
+    ],
+)
+def test_the_trainer_closes_behind_the_loop(last: str, kept: str) -> None:
+    found = port(SCRIPT + last)
+    assert found.status == "ported"
+    assert found.after.replace("\n\n", "\n").endswith(f'save_model(model, f"out/{{epoch}}")\n{kept}trainer.close()\n')
+
+
+@pytest.mark.parametrize("asked", ['optimizer.param_groups[0]["lr"]', "scheduler.get_last_lr()[0]"])
+def test_the_learning_rate_is_read_of_the_schedule(asked: str) -> None:
+    made = "scheduler = get_constant_schedule(optimizer)\n\n\n@torch"
+    imported = ("default_data_collator\n\n", "default_data_collator, get_constant_schedule\n\n")
+    step = ("optimizer.step()\n", "optimizer.step()\n        scheduler.step()\n")
+    text = changed(("\n\n@torch", made), imported, step, ("print(epoch,", f"print({asked},"))
+    check_becomes(text, "print(float(schedule(trainer.train_steps)), running")
+
+
 def test_early_stopping_and_the_best_checkpoint_are_ordinary_python() -> None:
     behind = """\
     if val_loss < best:

@@ -11,12 +11,9 @@ trainer.close()
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
-from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer
 from tunix.sft.sharding_utils import shard_input
 
@@ -58,11 +55,7 @@ class EvaluationLosses:
         trainer, mesh = self._trainer, mesh_of(self._trainer.model)
         for batch in placed(self._batches.singly(), mesh):
             with mesh:
+                _, step = trainer.jit_train_and_eval_step(cache_nnx_graph=True)  # what training and Tunix evaluate by
                 inputs = shard_input(trainer._prepare_inputs(batch), trainer.config.data_sharding_axis)
-                loss, _ = self._step(trainer.model, inputs)
+                loss, _ = step(inputs)
             yield float(loss)
-
-    @functools.cached_property
-    def _step(self) -> Callable[..., Any]:
-        step: Callable[..., Any] = nnx.jit(self._trainer.create_eval_step_fn())
-        return step
