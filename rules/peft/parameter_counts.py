@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Use, calls_of, inside, role_uses, small_statement
+from porter.packs.script import Module, Use, calls_of, inside, role_uses, small_statement
 
 from ._counting_loops import replace_loop, say_packed
 
@@ -19,6 +19,8 @@ PART_OF = "TP210"
 REASON = "the same count over Tunix's parameters"
 OF_FUNCTION = "the same counts of Tunix's parameters, in the words of PEFT's print_trainable_parameters"
 COUNTED = ("parameters", "named_parameters")
+FILTERS = re.compile(r"lambda (?P<p>\w+): (?P=p)\.requires_grad")
+TRAINED = "trained"
 # What a function may call and still only count and print.
 COUNTING = frozenset(
     "numel named_parameters parameters print format round element_size size sum ds_numel hasattr".split()
@@ -41,19 +43,26 @@ def replace_counts(porting: Porting) -> None:
 def _replace_sum(porting: Porting, use: Use) -> bool:
     """`sum(p.numel() for p in model.parameters())` → `rt.count_parameters(model)`; False where it is no such sum."""
     module = porting.module
-    loop = module.parents[use.outer]
-    if not isinstance(loop, cst.CompFor) or loop.iter is not use.outer or loop.inner_for_in is not None:
+    walked, tests = _filtered(module, use.outer)
+    loop = module.parents[walked]
+    if not isinstance(loop, cst.CompFor) or loop.iter is not walked or loop.inner_for_in is not None:
         return False
     parameter = loop.target.elements[-1].value if isinstance(loop.target, cst.Tuple) else loop.target
     around = module.parents[loop]
     call = module.parents[module.parents[around]] if isinstance(around, cst.GeneratorExp | cst.ListComp) else None
     name = module.code(parameter)
-    if not isinstance(around, cst.GeneratorExp | cst.ListComp) or module.code(around.elt) != f"{name}.numel()":
+    if not isinstance(around, cst.GeneratorExp | cst.ListComp) or not isinstance(call, cst.Call) or len(call.args) != 1:
         return False
-    if not isinstance(call, cst.Call) or module.code(call.func) != "sum" or len(call.args) != 1:
+    element, called = module.code(around.elt), module.code(call.func)
+    if called == "any" and element == f"{name}.requires_grad" and not loop.ifs:
+        code = f"{porting.rt('count_parameters')}({module.code(use.name)}, trainable=True) > 0"
+        apart = isinstance(module.parents[call], cst.BooleanOperation | cst.UnaryOperation | cst.Comparison)
+        porting.edit(*module.span(call), f"({code})" if apart else code, PART_OF, REASON)
+        return True
+    if called != "sum" or element not in (f"{name}.numel()", f"{name}.nelement()"):
         return False
-    tests = [module.code(test.test) for test in loop.ifs]
-    which = {"": "", f"{name}.requires_grad": ", trainable=True"}.get(" and ".join(tests))
+    tests += [module.code(test.test) for test in loop.ifs]
+    which = {"": "", f"{name}.requires_grad": ", trainable=True", TRAINED: ", trainable=True"}.get(" and ".join(tests))
     if which is None and isinstance(loop.target, cst.Tuple) and _of_adapters(tests, module.code(loop.target), name):
         which = ", lora=True"
     if which is None:
@@ -64,6 +73,16 @@ def _replace_sum(porting: Porting, use: Use) -> bool:
     if not which:
         say_packed(porting, call)
     return True
+
+
+def _filtered(module: Module, walk: cst.CSTNode) -> tuple[cst.CSTNode, list[str]]:
+    """What a sum goes through, and what it leaves out before: `filter(lambda p: p.requires_grad, walk)`."""
+    argument = module.parents[walk]
+    call = module.parents[argument]
+    if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call) or len(call.args) != 2:
+        return walk, []
+    trained = FILTERS.fullmatch(module.code(call.args[0].value)) is not None
+    return (call, [TRAINED]) if trained and module.code(call.func) == "filter" else (walk, [])
 
 
 def _of_adapters(tests: Sequence[str], target: str, parameter: str) -> bool:

@@ -77,3 +77,27 @@ def test_a_quantised_base_takes_no_gradient() -> None:
     found = port(sft_script(imports=imports, load=load, between=ALL.format(True) + PUT_IN))
     assert found.status == "partial" and "requires_grad" in found.after
     assert port(sft_script(imports=imports, load=load, between=ALL.format(False) + PUT_IN)).status == "ported"
+
+
+@pytest.mark.parametrize(
+    ("line", "new"),
+    [
+        (
+            "print(sum(p.numel() for p in filter(lambda p: p.requires_grad, model.parameters())))",
+            "print(rt.count_parameters(model, trainable=True))",
+        ),
+        ("print(sum(p.nelement() for p in model.parameters()))", "print(rt.count_parameters(model))"),
+        (
+            "assert any(p.requires_grad for _, p in model.named_parameters())",
+            "assert rt.count_parameters(model, trainable=True) > 0",
+        ),
+    ],
+)
+def test_counts_of_what_is_trained(line: str, new: str) -> None:
+    found = port(sft_script(imports=IMPORTS, between=PUT_IN + line))
+    assert found.status == "ported" and f"{new}\n" in found.after
+
+
+def test_a_count_of_something_else_stays() -> None:
+    line = "print(sum(p.numel() for p in filter(lambda p: p.ndim > 1, model.parameters())))"
+    assert port(sft_script(imports=IMPORTS, between=PUT_IN + line)).status == "partial"
