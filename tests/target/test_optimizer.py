@@ -193,6 +193,7 @@ def test_gradients_that_a_release_did_not_divide(model: str, releases: str, step
     ported = port(text.replace("SFTConfig('out')", f"SFTConfig('out', gradient_accumulation_steps={steps})"))
     said = [finding for finding in ported.findings if "divides no accumulated gradient" in finding.message]
     assert ("optax.scale(4)" in ported.after) == bool(said) == scaled
+    assert all("log lines have the sum of a step's losses" in finding.message for finding in said)
 
 
 @pytest.mark.parametrize(
@@ -222,8 +223,9 @@ def test_a_loss_that_is_logged_as_a_sum_is_said(releases: str, sums: list[bool])
 )
 def test_a_model_that_only_the_script_knows_may_be_mistral(releases: str, asked: str) -> None:
     text = f"# pip install {releases}\nimport sys\n" + PLAIN.replace("'Qwen/Qwen3-0.6B'", "sys.argv[1]")
-    written = port(text.replace("SFTConfig('out')", "SFTConfig('out', gradient_accumulation_steps=4)")).after
-    assert "sys.argv[1]" in written
+    ported = port(text.replace("SFTConfig('out')", "SFTConfig('out', gradient_accumulation_steps=4)"))
+    written, said = ported.after, "log lines of Mistral's have the sum of a step's losses"
+    assert "sys.argv[1]" in written and any(said in each.message for each in ported.findings) == bool(asked)
     assert (f'mean_over=rt.mean_over(model, "{asked}"),  # Mistral' in written) == bool(asked)
     assert (f'optax.scale(rt.undivided(model, 4, "{asked}"))' in written) == bool(asked)
 

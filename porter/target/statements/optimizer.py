@@ -237,6 +237,7 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
 
 # transformers' first release that logs the loss as it goes into the gradient.
 LOGS_SUM = (4, 48, 1)
+LOGS_COUNTED_SUM = (4, 46, 2)  # the same of batches with labels, whose loss was taken for one of the whole step
 
 
 def _divided_otherwise(porting: Porting) -> list[Arg]:
@@ -261,12 +262,14 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
     elif trainer in ("SFTTrainer", "Trainer") and known.sums_multimodal and (kind := own_mean(porting)):
         if kind != APART:
             code = f"{porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)})"
+            _say_undivided(porting, version, "multimodal models'")
             return [Arg(f"optax.scale({_unless_deepspeed(porting, code)})")]
         factor = text
         said = f"transformers {version} divides no accumulated gradient of this model by gradient_accumulation_steps"
     elif trainer in ("SFTTrainer", "Trainer") and not porting.recipe.family and known.depends_on_family:
         code = f"{porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)})"
         code = _unless_deepspeed(porting, code)
+        _say_undivided(porting, version, "Mistral's")
         return [Arg(f"optax.scale({code})", comment=f"# transformers {version} divides no gradient of Mistral's")]
     else:
         return []
@@ -274,12 +277,23 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
     assert site is not None
     so = "and so does" if known.divides_twice else "nor does"
     message = f"{said}, {so} the port, before it clips: that release's training, not what was meant."
-    preferences = trainer not in ("SFTTrainer", "Trainer")
-    if (preferences or known.sums_multimodal) and not known.divides_twice and version_key(version) >= LOGS_SUM:
+    logs_sum = LOGS_COUNTED_SUM if trainer in ("SFTTrainer", "Trainer") else LOGS_SUM
+    if not known.divides_twice and version_key(version) >= logs_sum:
         message += " Its log lines have the sum of a step's losses, the port's their mean."
     fix = "Take optax.scale out of the optimizer to train as other releases do."
     porting.find(site.rule, "info", message, fix, site.line, site.column)
     return [Arg(f"optax.scale({_unless_deepspeed(porting, factor)})", comment=f"# {said}")]
+
+
+def _say_undivided(porting: Porting, version: str, whose: str) -> None:
+    """What the log lines have of a model that only the run knows."""
+    assert porting.trainer is not None
+    message = f"transformers {version} divides no accumulated gradient of {whose} by gradient_accumulation_steps, nor "
+    message += "does the port, which asks the model when it runs."
+    if version_key(version) >= LOGS_COUNTED_SUM:
+        message += f" That release's log lines of {whose} have the sum of a step's losses, the port's their mean."
+    fix = "Take optax.scale out of the optimizer to train as other releases do."
+    porting.find(porting.trainer.rule, "info", message, fix, porting.trainer.line, porting.trainer.column)
 
 
 # What may set `deepspeed` of an object that doesn't show it: a parser of the command line, or the script itself.
