@@ -284,7 +284,7 @@ def _cut_at_the_models(porting: Training) -> None:
         about(porting, row, [LENGTH])
     reason = "Unsloth cuts at the model's max_seq_length instead"
     porting.change_fate("SFTConfig.max_length", fate="dropped", target="", reason=reason)
-    reason = "rows are cut at it, as Unsloth's SFTTrainer does; rotary settings come from config.json"
+    reason = "texts are cut at it, as Unsloth's SFTTrainer does; rotary settings come from config.json"
     for name in LOADED:
         porting.change_fate(f"{name}.max_seq_length", fate="exact", target="rt.SFTBatches(max_length=)", reason=reason)
 

@@ -83,6 +83,21 @@ def test_rows_that_are_tokens_are_left_alone() -> None:
     assert rows(unsloth="2026.8.19", data=[{"input_ids": [5, 6]}]) == rows(data=[{"input_ids": [5, 6]}])
 
 
+@pytest.mark.parametrize(("trl", "length"), [("0.24.0", 4), ("0.17.0", 4), ("1.16.0", 2)])
+def test_rows_that_are_tokens_are_cut_beside_later_trl_alone(trl: str, length: int) -> None:
+    """`sft_prepare_dataset` takes the place of TRL's preparation, which cut them; from 1.0 on Unsloth cuts itself."""
+    data = [{"input_ids": [5, 6, 7, 8], "labels": [-100, -100, -100, 8]}, {"input_ids": [5], "labels": [5]}]
+    for settings, wanted in (({"unsloth": "2026.2.1"}, length), ({"unsloth": "2025.3.3"}, 2), ({}, 2)):
+        batches = SFTBatches(
+            data, byte_tokenizer(), MESH, epochs=1, batch_size=2, max_length=2, trl=trl, packing=False, **settings
+        )
+        evaluated = batches.evaluation(data, batch_size=1)._parts[1]
+        if wanted == 4:
+            assert batches._rows.lengths.tolist() == evaluated.lengths.tolist() == [4, 1]
+        else:
+            assert max(batches._rows.lengths) <= 2 and max(evaluated.lengths) <= 2
+
+
 def test_standardized_conversations() -> None:
     turns = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}, {"from": "human", "value": "?"}]
     data = Dataset.from_list([{"conversations": turns}] * 2)

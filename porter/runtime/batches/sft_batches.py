@@ -173,6 +173,7 @@ class SFTBatches:
         self._max_length = max_length
         self._skip_prepare = skip_prepare
         self._padding_free = padding_free
+        self._takes_whole = unsloth_rows.takes_whole(unsloth, self._release)
         self._joins = unsloth is None and self._release.joins_documents(attention)
         strategy = self._release.packing_strategy(packing_strategy)
         self._packing = strategy if packing else None
@@ -318,6 +319,8 @@ class SFTBatches:
         dataset, preparation, buffered = self._plan(
             dataset, packing=packing is not None, padding_free=self._flattens(packing), seed=self._seed
         )
+        if self._takes_whole and preparation.tokenised and packing is None:
+            preparation = replace(preparation, keep=None)
         if self._release.whole_text and buffered is None:  # rows that are tokens already, which nothing packs
             packing = None
         if packing is None and preparation.tokenised and "attention_mask" in tokenization.first_row(dataset):

@@ -2,7 +2,9 @@
 
 Follows `sft_prepare_dataset` of unsloth_zoo: no end-of-text token is added; a BOS is, unless the chat template holds it
 or the first text begins with it; texts are cut at `max_length`; a formatting function gets rows by the thousand and
-gives a list. Rows that are tokens already, or a prompt and a completion, are left to TRL's preparation.
+gives a list. Rows that are tokens already, or a prompt and a completion, are left to TRL's preparation; the former are
+cut at no length unless they are packed, since `sft_prepare_dataset` stands in for all of that of TRL before 1.0. Beside
+later ones Unsloth cuts them itself.
 """
 
 from __future__ import annotations
@@ -13,10 +15,17 @@ from typing import Any
 import datasets
 
 from ..facts.field_tables import version_key
+from ..facts.releases import Release
 from .tokenization import columns, first_row
 
 # Of these releases, whose unsloth_zoo is 2025.3.17 to 2026.8.1, BOS is compared with the first character of a text.
 READS_CHARACTER, READS_TEXT = (2025, 3, 19), (2026, 8, 2)
+REPLACES = (2025, 3, 4)  # the first whose `sft_prepare_dataset` stands in for TRL's preparation, cuts included
+
+
+def takes_whole(release: str | None, of_trl: Release) -> bool:
+    """Whether rows that are tokens already are cut at no length, unless they are packed."""
+    return release is not None and version_key(release) >= REPLACES and not of_trl.since(1, 0)
 
 
 def tokenised(

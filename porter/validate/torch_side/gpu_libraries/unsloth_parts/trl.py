@@ -30,6 +30,7 @@ PATCHES_SINCE = (2025, 2, 5)  # the first release that writes TRL's classes anew
 COUNTS_SINCE = (2024, 10, 2)  # the first that counts a step's tokens
 # Between these a row's first character alone is looked at for a BOS (unsloth_zoo 2025.3.17 to 2026.8.1), else its text.
 LOOKS_AT_CHARACTERS, LOOKS_AT_TEXTS = (2025, 3, 19), (2026, 8, 2)
+LEAVES_WHOLE = (2025, 3, 4)  # its first release whose preparation of rows replaces that of TRL
 # The first release that loses SFTTrainer's older keywords beside `args`; that sets them on a config; on any arguments.
 LOSES_SINCE, SETS_SINCE, KEEPS_SINCE = (2025, 5, 8), (2026, 8, 13), (2026, 10, 8)
 TAKING_SETTINGS = ("DPO", "KTO", "ORPO", "CPO")
@@ -234,9 +235,10 @@ def of_unsloth(original: Any, note: Callable[[str], None]) -> Any:
             if done:
                 kwargs.pop("formatting_func", None)
                 note("texts were tokenised as Unsloth's SFTTrainer does, as far as tpu-port's reading of it goes")
+            whole = not packs and leaves_whole(kwargs.get("train_dataset"))
             for name in ("max_length", "max_seq_length"):
                 if hasattr(args, name) and length is not None:
-                    setattr(args, name, length)
+                    setattr(args, name, None if whole and not done else length)
             evaluate_by_training(args)
             kwargs = with_labels(kwargs, tokenizer)
             super().__init__(model, args, *positional, **kwargs)
@@ -317,6 +319,15 @@ def tokenised(rows: Any, tokenizer: Any, length: int | None, field: str, formatt
         return {"input_ids": tokenizer(texts, add_special_tokens=not doubled, **cut)["input_ids"]}
 
     return rows.map(tokens, batched=True, remove_columns=list(first))
+
+
+def leaves_whole(rows: Any) -> bool:
+    """Whether rows are tokens already, which Unsloth cuts at no length beside TRL before 1.0."""
+    import trl
+
+    names = getattr(rows, "column_names", None) or ()
+    replaced = version_key(release()) >= LEAVES_WHOLE and (0, 15) <= version_key(trl.__version__) < (1,)
+    return replaced and bool({"input_ids", "labels"} & set(names))
 
 
 def looks_at_texts() -> bool:
