@@ -48,3 +48,35 @@ def test_generation_asks_once() -> None:
     call = 'tokenizer.apply_chat_template(rows, return_tensors="pt")'
     text = sft_script(ROWS.format(call), config=", max_seq_length=5", after="trainer.train()\nmodel.generate(ids)")
     assert port(text).after.count("return_dict=False") == 1
+
+
+TAKEN = """ids = tokenizer.apply_chat_template(rows, return_tensors="pt"{}){}
+print(model.generate({}, max_new_tokens=5)[0][ids.shape[1]:])"""
+
+
+@pytest.mark.parametrize(
+    ("pin", "said", "moved", "taken", "ends"),
+    [
+        ("5.3.0", "", "", "ids", True),
+        ("5.0.0", "", ".to(model.device)", "input_ids=ids.to('cuda')", True),
+        ("4.57.6", "", "", "ids", False),
+        ("5.3.0", ", return_dict=False", "", "ids", False),
+        ("5.3.0", ", return_dict=True", "", "**ids", False),
+        ("5.3.0", "", "", "ids['input_ids']", False),
+        ("5.3.0", "", ".to('cuda')\nif not hasattr(ids, 'shape'):\n    ids = ids['input_ids']", "ids", False),
+    ],
+)
+def test_a_dictionary_taken_for_token_ids_ends_the_gpu_run(
+    pin: str, said: str, moved: str, taken: str, ends: bool
+) -> None:
+    """A tiny model of Qwen2 under transformers 5.3.0: AttributeError. What follows there isn't told as if it ran."""
+    text = sft_script(
+        imports=f"# pip install transformers=={pin}",
+        between=ROWS.partition("\n")[0],
+        config=", gradient_checkpointing=True",
+        after=f"trainer.train()\n{TAKEN.format(said, moved, taken)}",
+    )
+    found = port(text.replace(", dtype=", ", torch_dtype=") if pin < "5" else text).findings
+    told = [each.severity for each in found if f"gives a dictionary in transformers {pin}" in each.message]
+    assert told == ["warning"] * ends
+    assert any("the GPU run generates" in each.message for each in found) != ends

@@ -59,12 +59,15 @@ SPELLED = {
 OF_GENERATION = {name: code for name, code in SPELLED.items() if name not in MOVES}  # token ids are whole numbers
 
 
-def settle_inputs(porting: Porting, node: cst.BaseExpression, rule: str, *, ids: bool) -> None:
+def settle_inputs(porting: Porting, node: cst.BaseExpression, rule: str, *, ids: bool) -> Sequence[cst.Call]:
     """An expression whose token ids go into `generate`: from the tokenizer on they are NumPy's.
 
-    `ids`: it is given as the token ids themselves, which a chat template gives unless it is asked for a dictionary.
+    `ids`: it is given as the token ids themselves, which a chat template gives unless it is asked for a dictionary:
+    the calls of such templates that don't say which.
     """
-    _Follower(porting, rule, OF_GENERATION).back(node, 0, ids)
+    follower = _Follower(porting, rule, OF_GENERATION)
+    follower.back(node, 0, ids)
+    return follower.unsaid
 
 
 def settle_call(porting: Porting, call: cst.Call, rule: str, *, ids: bool) -> None:
@@ -94,6 +97,7 @@ class _Follower:
     def __init__(self, porting: Porting, rule: str, spelled: Mapping[str, str] = MappingProxyType({})) -> None:
         self._porting, self._rule, self._spelled = porting, rule, spelled
         self._seen: list[Binding] = []
+        self.unsaid: list[cst.Call] = []  # templates that are to give token ids, and don't say what they give
 
     def back(self, node: cst.BaseExpression, depth: int, ids: bool) -> None:
         """From where token ids are used to the call that makes them."""
@@ -148,6 +152,7 @@ class _Follower:
             reason = "transformers 5 gives more"
             self._porting.add_keyword(node, "return_dict=False", self._rule, reason, behind=tensors)
             self._porting.answers.setdefault(IDS_ASKED, set()).add(node)
+            self.unsaid.append(node)
 
     def _name(self, name: str, scope: Scope, bindings: Sequence[Binding], depth: int, ids: bool) -> None:
         """What a variable is bound to, and all uses that get that; of what is bound to it besides none."""

@@ -24,6 +24,7 @@ from porter.packs.script import function_around, line_end, line_start, shortened
 from porter.packs.training import in_reach, is_given_another
 from porter.packs.writing import read_site, settle_inputs, settle_outputs
 
+from ._dictionaries_as_ids import say_dictionaries
 from ._generation import (
     INPUTS,
     Model,
@@ -103,7 +104,7 @@ def _port_generate(porting: Porting, call: cst.Call, model: Model) -> None:
         porting.edit(last, last, f",{_separator(porting, call, arguments[-1])}{ends[0]}", ID, "its end token counts")
     for argument in kept:
         if argument.keyword is None or argument.keyword.value in INPUTS[:3]:
-            settle_inputs(porting, argument.value, ID, ids=argument.star != "**")
+            say_dictionaries(porting, call, settle_inputs(porting, argument.value, ID, ids=argument.star != "**"))
     settle_outputs(porting, call, ID)
     _settle_guards(porting, call)
 

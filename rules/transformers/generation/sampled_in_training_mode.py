@@ -19,6 +19,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import held_by, plain_version, version_key
 
+from ._dictionaries_as_ids import ENDS
 from ._generation import models
 
 PART_OF = "TP311"
@@ -29,7 +30,7 @@ CHECKPOINTS = ("memory.gradient_checkpointing", "memory.kbit_gradient_checkpoint
 WITHOUT_CACHE = re.compile(r"\bgeneration_config\.use_cache *= *False|\.gradient_checkpointing_disable\(")
 
 
-@step(Phase.ANSWER, of="trainer", reads=("reloaded models",))
+@step(Phase.ANSWER, of="trainer", reads=("reloaded models", "claimed uses"))
 def say_dropout_of_samples(porting: Porting) -> None:
     """One line at the first such generation, where the adapters have dropout or layers drop their cache, and no
     evaluation came last."""
@@ -46,7 +47,7 @@ def say_dropout_of_samples(porting: Porting) -> None:
         (module.span(call)[0], call, said)
         for model in models(porting)
         for call, trained, said in _generations(porting, model.node, model.trained)
-        if trained and module.span(call)[0] > trainer.start
+        if trained and module.span(call)[0] > trainer.start and call not in porting.answers.get(ENDS, ())
     ]
     if not behind:
         return
