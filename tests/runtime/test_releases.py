@@ -15,6 +15,7 @@ from porter.runtime.batches.sft_batches import SFTBatches
 from porter.runtime.facts.field_tables import version_key
 from porter.runtime.rows.response_masks import CompletionOnly, IgnorePadding, OwnLabels
 from tests.fixtures import styles
+from tests.runtime.byte_tokens import byte_tokenizer
 
 RELEASES: dict[str, Any] = json.loads((Path(styles.__file__).parent / "trl_releases.json").read_text())
 MESH = SimpleNamespace(shape={"fsdp": 1, "tp": 1})
@@ -191,6 +192,25 @@ def test_steps_sum_what_the_release_summed(trl: str, number: int) -> None:
     gradients = np.asarray(run["rows"])
     for (rows, share, _), (_, gradient) in zip(made._steps, run["steps"], strict=True):
         assert np.allclose((gradients[rows] * share[:, None]).sum(axis=0), gradient, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("trl", "side", "settings", "said"),
+    [
+        ("0.12.2", "left", {}, True),
+        ("0.12.2", "right", {}, False),
+        ("0.17.0", "left", {}, False),
+        ("0.12.2", "left", {"batch_size": 1}, False),
+        ("0.12.2", "left", {"label_mask": CompletionOnly("b", tokenizer=byte_tokenizer())}, False),
+    ],
+)
+def test_padding_in_front_of_rows_is_told(trl: str, side: str, settings: dict[str, Any], said: bool) -> None:
+    """It predicts each shorter row's first token; the port's rows have none."""
+    tokenizer = byte_tokenizer()
+    tokenizer.padding_side = side
+    data = [{"text": "a b c"}, {"text": "a b"}]
+    made = SFTBatches(data, tokenizer, MESH, **{"batch_size": 2, "epochs": 1, "trl": trl, **settings})
+    assert ("isn't trained here" in repr(made)) == said
 
 
 def test_mistral_is_told_apart_when_a_script_runs() -> None:

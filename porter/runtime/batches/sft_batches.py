@@ -34,6 +34,7 @@ from .micro_batch_shapes import lengths_of, shapes_of
 from .steps import Steps
 
 OF_TRANSFORMERS = (IgnorePadding, CompletionOnly)  # collators that keep the rows' own attention_mask
+FIRSTS = "; padding in front of shorter rows predicts their first token on the GPU, which isn't trained here"
 
 
 class SFTBatches:
@@ -287,7 +288,15 @@ class SFTBatches:
             f"{self.rows} rows, {self.steps} steps of {self._deal.step_rows} rows "
             f"as {self._micro_batches} x {size} tokens, "
             f"{1 - min(filled / slots, 1):.0%} padding"
+            f"{FIRSTS if self._loses_firsts else ''}"
         )
+
+    @property
+    def _loses_firsts(self) -> bool:
+        """Whether the GPU run trained the first tokens of shorter rows, which its padding in front of them predicts."""
+        pads = self._packing is None and not (self._padding_free or self._release.since(0, 16) or self._release.unsloth)
+        together = self._deal.batch_size > self._deal.processes and len(np.unique(self._rows.lengths)) > 1
+        return pads and together and bool(self._rows.firsts.any()) and self._tokenizer.padding_side == "left"
 
     @property
     def train_dataset(self) -> Sequence[dict[str, list[int]]]:
