@@ -199,7 +199,7 @@ class _Scopes:
             if child is node.body:
                 continue
             outer = self.imported
-            if isinstance(child, cst.ExceptHandler) and _catches_missing(child):
+            if isinstance(child, cst.ExceptHandler) and catches_missing(child):
                 self.imported = outer | new
             self.visit(child, scope, True)
             self.imported = outer
@@ -302,7 +302,7 @@ def first_parameter(function: cst.FunctionDef) -> str | None:
     return every[0].name.value if every else None
 
 
-def _catches_missing(handler: cst.ExceptHandler) -> bool:
+def catches_missing(handler: cst.ExceptHandler) -> bool:
     """Whether a handler is there for a library that isn't installed."""
     if handler.type is None:
         return True

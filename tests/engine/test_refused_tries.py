@@ -81,3 +81,38 @@ def test_a_notebook_with_lines_of_ipython_is_dated_as_its_script_is() -> None:
     }
     found = port_module(parse_notebook(json.dumps(document).encode(), "train.ipynb"), Options())
     assert found.recipe.versions["trl"] == port(SCRIPT).recipe.versions["trl"]
+
+
+TRIED = """\
+from datasets import load_dataset
+from transformers import TrainingArguments
+
+try:
+    from trl import SFTConfig, SFTTrainer
+except ImportError:
+{instead}
+
+rows = load_dataset("x", split="train")
+args = TrainingArguments("out") if SFTConfig is None else SFTConfig("out")
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows)
+trainer.train()
+"""
+NONE = "    from trl import SFTTrainer\n\n    SFTConfig = None"
+
+
+@pytest.mark.parametrize(
+    ("release", "instead", "ends"),
+    [
+        ("0.8.0", NONE, True),  # SFTConfig is new in 0.9.2
+        ("0.8.6", "    from transformers import TrainingArguments as SFTConfig\n    from trl import SFTTrainer", True),
+        ("0.9.4", NONE, False),
+        ("0.8.0", "    raise SystemExit('no TRL')", False),
+    ],
+)
+def test_a_class_that_its_release_has_not_yet_is_not_there_to_import(release: str, instead: str, ends: bool) -> None:
+    found = port(TRIED.format(instead=instead), source_trl=release)
+    said = [each for each in found.findings if each.rule == "TP008" and "new in 0.9.2" in each.message]
+    assert [(each.severity, each.line) for each in said] == [("error", 5)] * ends
+    assert not ends or found.status != "ported"
+    unread = TRIED.format(instead=instead).replace('if SFTConfig is None else SFTConfig("out")', "")
+    assert not any(each.rule == "TP008" for each in port(unread, source_trl=release).findings)

@@ -57,7 +57,8 @@ Example: `assert "LlamaTokenizer" in transformers._import_structure["models.llam
 What it does: `if "tokenizer" in inspect.signature(SFTTrainer.__init__).parameters: ... else: ...` keeps the branch that
 the dated release takes; `hasattr(SFTConfig, "max_length")`, `__dataclass_fields__` and `fields()` likewise. Of
 `try: trainer = SFTTrainer(..., max_seq_length=512)` and `except TypeError: trainer = ...` the second stays, with an
-info, where the release takes no such keyword.
+info, where the release takes no such keyword. `try: from trl import SFTConfig` and `except ImportError:` of a release
+that hasn't the class yet is an error: the port has it, and would go the other way.
 Why: the TPU machine has no TRL to ask, and one release decides everything in the port.
 Example: `if "processing_class" in inspect.signature(SFTTrainer.__init__).parameters:`
 Safety: exact for the release that the report names; `--source-trl` names another one.
