@@ -79,7 +79,7 @@ def test_what_an_array_cannot_do_is_named() -> None:
         '    return {"input_ids": input_ids, "labels": input_ids}\n', ""
     )
     handed = (
-        handed.replace("def prepare", "def encode") + "\ndef prepare(batch):\n    return encode(batch).data.view(1)\n"
+        handed.replace("def prepare", "def encode") + "\ndef prepare(batch):\n    return encode(batch).data.topk(1)\n"
     )
     ported = port(script(handed))
     assert "TP528" in [finding.rule for finding in ported.findings if finding.severity == "error"]
