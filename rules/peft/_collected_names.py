@@ -76,8 +76,8 @@ def _every_way(module: Module, function: cst.FunctionDef, parts: list[Part]) -> 
             yield left.value
         except Ends:
             pass
-        for place, asked in enumerate(way.new):
-            pending.append({code: said for code, said in way.answers.items() if code not in way.new[place:]})
+        for place, asked in enumerate(way.asked):
+            pending.append({code: said for code, said in way.answers.items() if code not in way.asked[place:]})
             pending[-1][asked] = False
 
 

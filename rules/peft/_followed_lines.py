@@ -120,13 +120,13 @@ def asked_of(module: Module, node: cst.BaseExpression) -> Any:
 
 @dataclass
 class Way:
-    """One way through a function: `answers` to what is asked of the run, of which `new` were not told before."""
+    """One way through a function: `answers` to what is asked of the run, of which `asked` were not told before."""
 
     module: Module
     parts: list[Part]
     answers: dict[str, bool]
     names: dict[str, Any]
-    new: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     steps: int = 0
 
     def follow(self, line: cst.CSTNode) -> None:
@@ -199,7 +199,7 @@ class Way:
         if isinstance(held, Asked):
             if held.code not in self.answers:
                 self.answers[held.code] = True
-                self.new.append(held.code)
+                self.asked.append(held.code)
             return self.answers[held.code]
         if isinstance(held, Part | Kind):
             raise Unclear

@@ -34,7 +34,6 @@ from .micro_batch_shapes import lengths_of, shapes_of
 from .steps import Steps
 
 OF_TRANSFORMERS = (IgnorePadding, CompletionOnly)  # collators that keep the rows' own attention_mask
-FIRSTS = "; padding in front of shorter rows predicts their first token on the GPU, which isn't trained here"
 
 
 class SFTBatches:
@@ -69,8 +68,7 @@ class SFTBatches:
     The tokenizer gets the pad token, end token and chat template asked for, as it does from SFTTrainer.
 
     `attention`: the GPU run's attn_implementation. Without flash attention TRL 0.19 to 0.23.0 lets the documents of a
-    packed row see each other, and so do these batches; not those of several rows, which TRL runs together, too.
-
+    packed row see each other; so do these batches, but for those of several rows, which TRL runs together, too.
     `trl` ("0.8.6"): prepare the data as that release did, see `releases.Release`: which tokens are trained, end and
     start tokens, what `formatting_func` gets, packing; and the loss's mean by the transformers of its day, or by
     `transformers`. `label_mask` masks tokens besides, see `CompletionOnly`; `add_special_tokens` and
@@ -171,8 +169,7 @@ class SFTBatches:
             append_concat_token=append_concat_token,
             draws=draws,
         )
-        self._max_length = max_length
-        self._skip_prepare = skip_prepare
+        self._max_length, self._skip_prepare = max_length, skip_prepare
         self._padding_free = padding_free
         self._takes_whole = unsloth_rows.takes_whole(unsloth, self._release)
         self._joins = unsloth is None and self._release.joins_documents(attention)
@@ -288,15 +285,8 @@ class SFTBatches:
             f"{self.rows} rows, {self.steps} steps of {self._deal.step_rows} rows "
             f"as {self._micro_batches} x {size} tokens, "
             f"{1 - min(filled / slots, 1):.0%} padding"
-            f"{FIRSTS if self._loses_firsts else ''}"
+            f"{'' if self._packing or self._padding_free else self._steps.firsts_lost(self._tokenizer)}"
         )
-
-    @property
-    def _loses_firsts(self) -> bool:
-        """Whether the GPU run trained the first tokens of shorter rows, which its padding in front of them predicts."""
-        pads = self._packing is None and not (self._padding_free or self._release.since(0, 16) or self._release.unsloth)
-        together = self._deal.batch_size > self._deal.processes and len(np.unique(self._rows.lengths)) > 1
-        return pads and together and bool(self._rows.firsts.any()) and self._tokenizer.padding_side == "left"
 
     @property
     def train_dataset(self) -> Sequence[dict[str, list[int]]]:
@@ -328,8 +318,8 @@ class SFTBatches:
         dataset, preparation, buffered = self._plan(
             dataset, packing=packing is not None, padding_free=self._flattens(packing), seed=self._seed
         )
-        if self._takes_whole and preparation.tokenised and packing is None:
-            preparation = replace(preparation, keep=None)
+        whole = self._takes_whole and preparation.tokenised and packing is None
+        preparation = replace(preparation, keep=None) if whole else preparation
         if self._release.whole_text and buffered is None:  # rows that are tokens already, which nothing packs
             packing = None
         if packing is None and preparation.tokenised and "attention_mask" in tokenization.first_row(dataset):

@@ -16,6 +16,8 @@ from . import accumulation as older
 from . import order
 from .deal_rows import Deal
 
+FIRSTS = "; padding in front of shorter rows predicts their first token on the GPU, which isn't trained here"
+
 
 class Steps:
     """All optimizer steps of a run over `rows`; iterating gives (rows, share, widths) of each, all of shape (rows,).
@@ -147,3 +149,10 @@ class Steps:
 
     def _ranks(self, group: list[np.ndarray], processes: int) -> np.ndarray:
         return np.concatenate([np.arange(len(batch)) * processes // self._deal.batch_size for batch in group])
+
+    def firsts_lost(self, tokenizer: Any) -> str:
+        """What is said where the GPU run trained the first tokens of shorter rows, which padding in front of them
+        predicts, as TRL before 0.16 pads where the tokenizer says so. Empty where it didn't."""
+        pads = tokenizer.padding_side == "left" and not (self._release.since(0, 16) or self._release.unsloth)
+        together = self._deal.batch_size > self._deal.processes and len(np.unique(self._rows.lengths)) > 1
+        return FIRSTS if pads and together and self._rows.firsts.any() else ""
