@@ -6,12 +6,13 @@ knows (`args.bits == 4`). What isn't understood, or whose answers give other lay
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import libcst as cst
 
-from porter.packs.script import Module, argument_of, calls_of
+from porter.packs.script import Module, argument_of, calls_of, inside
 
 from ._followed_lines import Asked, Ends, Part, Returns, Unclear, Way, asked_of
 
@@ -22,11 +23,15 @@ ATTENTION = LAYERS[:4]
 DECODERS = ("model", "model.language_model")
 NUMBERS = (0, 1, 13, 47)
 MOST_WAYS = 64  # through a function
+NUMBER = re.compile(r"(?<![A-Za-z_\d])\d+(?![A-Za-z_\d])")  # of a layer, in a text
 
 
 def collected_layers(module: Module, function: cst.FunctionDef) -> tuple[str, ...]:
     """The linear layers, of `LAYERS`, that the names mean which a function gives; () where it isn't known."""
     found = set[tuple[str, ...]]()
+    texts = (node.value for node in inside(function.body) if isinstance(node, cst.SimpleString))
+    if any(NUMBER.search(text) for text in texts):
+        return ()  # layers that are told apart by their numbers, of which `NUMBERS` are four
     try:
         for decoder in DECODERS:
             parts = [*_parts(decoder)]
@@ -88,5 +93,5 @@ def _given(module: Module, function: cst.FunctionDef) -> dict[str, Any]:
         given = [argument_of(module, call, name) for call in calls_of(module, function)]
         values = [asked_of(module, value) if value is not None else Asked(name) for value in given]
         same = bool(values) and all(value == values[0] for value in values)
-        found[name] = values[0] if same and not isinstance(values[0], Asked) else Asked(name)
+        found[name] = values[0] if same else Asked(name)
     return found

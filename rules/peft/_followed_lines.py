@@ -7,6 +7,7 @@ Only what is known to be without another effect is followed, and nothing of the 
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +29,7 @@ CLASSES = {
 }
 # Where following ends: expressions of one way, parts of a value.
 MOST_STEPS, MOST_PARTS = 20_000, 1_000
+WHOLE = re.compile(r"(?:self\.)?\w+")  # the code of a model, no part of it
 LOGS = frozenset("print info debug warning log".split())
 MAKERS: dict[str, Callable[..., Any]] = {
     "set": set, "frozenset": frozenset, "list": list, "tuple": tuple, "sorted": sorted, "len": len
@@ -171,14 +173,17 @@ class Way:
                 raise Unclear
 
     def _loop(self, line: cst.For) -> None:
-        for item in self._items(line.iter):
+        items = self._items(line.iter)
+        for item in items:
             self._bind(line.target, item)
             try:
                 self.follow(line.body)
             except Continues:
-                continue
+                pass
             except Breaks:
                 return
+            if isinstance(line.iter, cst.Name) and self._items(line.iter) != items:
+                raise Unclear  # what is gone through changes meanwhile
 
     def _items(self, node: cst.BaseExpression) -> list[Any]:
         held = self.value(node)
@@ -249,7 +254,9 @@ class Way:
             case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
                 return self._settled(operator.getitem, node.value, index)
             case cst.ListComp() | cst.SetComp() | cst.GeneratorExp():
+                before = dict(self.names)
                 found = [*self._chosen(node.elt, node.for_in)]
+                self.names = before
                 return set(found) if isinstance(node, cst.SetComp) else found
             case cst.Call():
                 return self._called(node)
@@ -295,7 +302,8 @@ class Way:
         if name in LOGS or only_logs(self.module, node):
             return None
         if isinstance(node.func, cst.Attribute) and name == "named_modules" and not node.args:
-            if not isinstance(self.value(node.func.value), Asked) or not _is_whole(node.func.value):
+            held = self.value(node.func.value)
+            if not isinstance(held, Asked) or not _is_whole(node.func.value) or not WHOLE.fullmatch(held.code):
                 raise Unclear
             return [(part.name, part) for part in self.parts]
         if any(argument.star or argument.keyword is not None for argument in node.args):
@@ -312,7 +320,8 @@ class Way:
             if name in ("any", "all"):
                 return (any if name == "any" else all)(self.is_true(each) for each in given[0])
             return MAKERS[name](*given)
-        assert isinstance(node.func, cst.Attribute)
+        if not isinstance(node.func, cst.Attribute):
+            raise Unclear
         held = self.value(node.func.value)
         if name in ("add", "append") and not all(isinstance(each, str) for each in given):
             raise Unclear

@@ -303,6 +303,8 @@ def _settle_loss(porting: Training) -> None:
     """Unsloth sets what the DAPO and Dr. GRPO papers recommend beside their loss."""
     if is_before(porting, READS_LOSS_TYPE):
         porting.fill({"loss.type": _default('"grpo"')})  # each completion's mean
+        reason = f"Unsloth before {READS_LOSS_TYPE} takes each completion's mean, whatever it says"
+        porting.change_fate(".loss_type", fate="dropped", target="", reason=reason)
     kind = str(porting.known("loss.type", "")).lower()
     scale = porting.value("reward.scale")
     if kind == "dapo" and porting.given("loss.type"):

@@ -180,6 +180,10 @@ def chosen(choice: str, call: str = "layers(model)", **swaps: str) -> str:
         (f"if train_mlp or 'mlp' not in name:\n    {ADD}", ATTENTION),
         ("names.add(name.split('.')[-2])", ""),  # `mlp` is no linear layer
         (f"module.requires_grad_(False)\n{ADD}", ""),
+        ("if 'layers.31.' not in name:\n    names.add(name)", ""),
+        (f"if name.split('.')[2] not in ('10', '11'):\n    {ADD}", ""),
+        (f"skip = {{'mlp': str}}['mlp']()\n{ADD}", ""),
+        (f"kept = [name for name in ('mlp',)]\nif kept[0] in name:\n    continue\n{ADD}", ATTENTION),
         (f"with open('names') as f:\n    {ADD}", ""),
         (f"{ADD}\nnames.add('lm_head')\nnames.add('embed_tokens')", ""),
         (f"while not names:\n    {ADD}", ""),

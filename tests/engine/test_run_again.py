@@ -55,6 +55,8 @@ def test_an_optimizer_of_each_run_goes_with_it() -> None:
         ("None", "sequential"),
         ("WeightedRandomSampler(weights, 10)", ""),
         ("RandomSampler(rows, replacement=True)", ""),
+        ("RandomSampler(rows, True)", ""),
+        ("DistributedSampler(rows, 2, 0, False)", "sequential"),
         ("SequentialSampler(rows) if args.plain else RandomSampler(rows)", ""),
         ("own_sampler(rows)", ""),
     ],
@@ -89,6 +91,15 @@ def test_an_optimizer_of_other_parameters_is_refused(params: str, whose: str) ->
     found = port(SETUP.replace("model.parameters()", params).replace("rows =", base, 1) + LOOP)
     said = [each.message for each in found.findings if "the optimizer gets the parameters of" in each.message]
     assert len(said) == bool(whose) and all(f"`{whose}` alone" in each for each in said), found.findings
+
+
+def test_an_optimizer_of_a_part_is_refused_by_whatever_name_the_loop_calls_the_model() -> None:
+    body = "".join(f"    {line}" for line in LOOP.strip().splitlines(keepends=True)).replace("model(", "net(")
+    loop = f"def train(net, optimizer, loader):\n{body}\n\ntrain(model, optimizer, loader)\n"
+    for params, refused in (("model.lm_head.parameters()", True), ("model.parameters()", False)):
+        found = port(SETUP.replace("model.parameters()", params) + loop)
+        messages = [each.message for each in found.findings]
+        assert any("the parameters of `model.lm_head` alone" in each for each in messages) is refused, messages
 
 
 @pytest.mark.parametrize(

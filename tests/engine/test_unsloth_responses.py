@@ -121,6 +121,12 @@ HOLDS, TRAINED = "runs where a condition holds that can't be read", "comes behin
         (f"try:\n    print(1)\nexcept ValueError:\n    {CALL}", "", HOLDS),
         (f"if (mask := sys.argv):\n    {CALL}", "", HOLDS),
         (f"import argparse\nargs = argparse.Namespace(mask=input())\nif args.mask:\n    {CALL}", "", HOLDS),
+        (f"if len(trainer.train_dataset) > 9:\n    {CALL}", "", HOLDS),
+        (
+            f"def mask(trainer):\n    return {CALL.partition(' = ')[2]}if sys.argv:\n    trainer = mask(trainer)\n",
+            "",
+            HOLDS,
+        ),
         (f"if sys.argv:\n    {CALL}", ", data_collator=own", "takes the place of data_collator where sys.argv"),
         (f"trainer.train()\n{CALL}", "", TRAINED),
     ],

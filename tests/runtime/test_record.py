@@ -31,7 +31,7 @@ class Trainer:
         self, folder: Path | None, *, steps: int = 0, max_steps: int = 6, accumulation: int | None = None
     ) -> None:
         self.train_steps, self._mode = steps, "train"
-        self.is_managed_externally = True
+        self.is_managed_externally = False
         self.checkpoints: list[int] = []
         self.model = SimpleNamespace()
         self.config = SimpleNamespace(
@@ -52,6 +52,8 @@ class Trainer:
         return batch
 
     def close(self) -> None: ...
+
+    def _save_last_checkpoint(self) -> None: ...
 
     def train(self, hooks: Any, until: int, *, save: int = 0, killed: bool = False) -> None:
         """Steps with the losses 1 / step, a checkpoint every `save`; `killed`: nothing comes behind the last one."""

@@ -174,8 +174,11 @@ def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) 
     Beside a transformers older than all of these it is the first of them: the one that was written nearest to it.
     """
     able = releases_with_all(porting, "trl")
-    day = last_committed(Path(porting.module.path)) if transformers.pinned and not transformers.allowed else None
-    if day is not None and "transformers" in transformers.why:
+    asked = transformers.pinned and not transformers.allowed and "transformers" in transformers.why
+    known = asked and transformers.version in history().releases("transformers")
+    since = history().date("transformers", transformers.version) if known else None
+    day = day_of(Path(porting.module.path), since) if asked else None
+    if day is not None:
         out = [release for release in able if history().date("trl", release) <= day]
         out = [release for release in out if _works_beside(release, transformers.version)]
         if out:

@@ -232,7 +232,8 @@ def _wrong_optimizer(porting: Training, loop: Loop) -> Iterator[NotStandard]:
     if params is None:
         return
     if owner := whose(params.text):
-        if part_trained(params.text, loop.model) or _is_of_another(porting, params.node, loop):
+        names = {loop.model, *(site.variable or "" for site in porting.sites if site.role == "model")} - {"", None}
+        if any(part_trained(params.text, str(name)) for name in names) or _is_of_another(porting, params.node, loop):
             yield NotStandard(params.node or optimizer.node, f"the optimizer gets the parameters of `{owner}` alone")
         return
     if read_groups(porting.module, params.node) is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...recipe import Value
+from ...source.calls import named_arguments
 from ...source.module import Module
 from ...source.read_value import read_value
 from ...text.expressions import choice
@@ -18,6 +19,11 @@ from .statements.blocks import last_name
 RANDOM, SEQUENTIAL = "random", "sequential"
 # Torch's samplers of all rows, each once, by what they are made with.
 SAMPLERS = {"RandomSampler": RANDOM, "SequentialSampler": SEQUENTIAL, "DistributedSampler": RANDOM}
+PLACES = {
+    "RandomSampler": ("data_source", "replacement", "num_samples", "generator"),
+    "SequentialSampler": ("data_source",),
+    "DistributedSampler": ("dataset", "num_replicas", "rank", "shuffle", "seed", "drop_last"),
+}
 KEEPS_ALL = {"shuffle", "seed", "generator", "num_replicas", "rank", "drop_last", "dataset", "data_source"}
 MAX_WAYS = 8  # names and conditions between a sampler and what makes it
 
@@ -71,7 +77,7 @@ def _orders(module: Module, node: cst.BaseExpression | None, depth: int = 0) -> 
 
 def _order(module: Module, call: cst.Call) -> str | None:
     name = last_name(call.func)
-    keywords = {argument.keyword.value: argument.value for argument in call.args if argument.keyword is not None}
+    keywords = named_arguments(call, PLACES.get(name, ()))
     if name not in SAMPLERS or not keywords.keys() <= KEEPS_ALL:
         return None
     shuffle = keywords.get("shuffle")

@@ -80,7 +80,7 @@ def _saved(ours: Sequence[Event], theirs: Sequence[Event], kind: str) -> Iterabl
     wanted = {(event["path"], *event["items"]): event for event in _of(ours, kind)}
     got = {(event["path"], *event["items"]): event for event in _of(theirs, kind)}
     uploaded = {event["path"] for event in _of(ours, "upload")} - {None}  # it lies there, too, though nothing saves it
-    extra = [key for key in got if key not in wanted and key[0] not in uploaded]
+    extra = [key for key in got if key not in wanted]
     for key, event in wanted.items():
         if key in got:
             continue
@@ -105,7 +105,7 @@ def _saved(ours: Sequence[Event], theirs: Sequence[Event], kind: str) -> Iterabl
         else:
             cause = "rt.save_model(..., tokenizer=)" if kind == "tokenizer" else "rt.save_model or rt.save_adapter"
             yield f"the source saves the {what} in {key[0]}, the port doesn't", f"no {cause} there", _place(event)
-    for key in extra:
+    for key in (key for key in extra if key[0] not in uploaded):
         what = key[1] if len(key) > 1 else kind
         yield f"the port saves the {what} in {key[0]}, the source doesn't", "a save too many", None
 

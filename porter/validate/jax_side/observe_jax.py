@@ -252,7 +252,8 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
         return optax.chain(separate_kv(model), recorded_norm())
 
     _record_scaled(observer)
-    _watch_losses(observer, runtime.EvaluationLosses)
+    if (losses := getattr(runtime, "EvaluationLosses", None)) is not None:  # an older runtime beside a port has none
+        _watch_losses(observer, losses)
     replace_everywhere(runtime, "adamw_hf", telling("adamw", runtime.adamw_hf, observer.optimizer))
     replace_everywhere(runtime, "hf_optimizer", telling("hf_optimizer", runtime.hf_optimizer, observer.hf_optimizer))
     kinds = (runtime.SFTBatches, runtime.TrainerBatches, runtime.PreferenceBatches, runtime.KTOBatches)

@@ -334,7 +334,7 @@ def patch_trainer(observer: Observer) -> None:
         distilled.watch(type(self), observer.distilled)
         init(self, *args, **kwargs)
         if observer.flash:
-            part_rows(self.data_collator, self.model.config)
+            part_rows(self.data_collator, getattr(self.model, "config", None))
             leave_padding_out(self.model)
         self.add_callback(observer.callback(self))
         observer.near_ties.watch(self)

@@ -260,7 +260,7 @@ class Observer:
             initial=self.initial,
             final=trained_tensors(trainer.model),
             gradients=typical_gradients(trainer.model, self._optimizer),
-            evaluations=(*self.evaluations, *epoch_means(self._evaluated)),
+            evaluations=(*self.evaluations, *(epoch_means(self._evaluated) if self.config.get("loop") else ())),
             measured=self.measured,
             dataset=tuple(self.dataset),
             notes=tuple(self.substitutes.notes),

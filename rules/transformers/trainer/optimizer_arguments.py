@@ -18,7 +18,7 @@ READ_NONE = ("adamw", "paged_adamw", "adafactor", "lion", "paged_lion")
 BUT = ("adamw_anyprecision", "adamw_torch_4bit", "adamw_torch_8bit")  # which read some, none of them in optax
 
 
-@step(Phase.READ, of="trainer", reads=("script values", "arguments_object"), fills=(PLACE,))
+@step(Phase.READ, of="trainer", reads=("script values", "arguments_object", "optimizer.name"), fills=(PLACE,))
 def read_optimizer_arguments(porting: Training) -> None:
     """None where the release, or the optimizer, reads none of them."""
     given, name = porting.value(PLACE), porting.value("optimizer.name")

@@ -16,10 +16,13 @@ UNCLEAR = (cst.For, cst.While, cst.CompFor, cst.Lambda, cst.ExceptHandler, cst.B
 def condition_at(porting: Training, trainer: Site, node: cst.CSTNode) -> str | None:
     """The code of what has to hold for `node` to run, as it can stand at the trainer; "" where nothing has to.
 
-    None where that can't be said there: names that are set later, loops, another function's conditions.
+    None where that can't be said there: names that are set later, loops, another function's conditions, what may have
+    left before.
     """
     module, made = porting.module, {*porting.module.ancestors(trainer.node)}
     below, parts = node, list[str]()
+    if _may_have_left(module, trainer, node):
+        return None
     for holder in module.ancestors(node):
         if holder in made:
             break
@@ -34,10 +37,22 @@ def condition_at(porting: Training, trainer: Site, node: cst.CSTNode) -> str | N
             several = isinstance(holder.test, cst.BooleanOperation | cst.IfExp | cst.NamedExpr)
             code = f"({code})" if several and not code.startswith("(") else code
             parts += [] if known is not None else [code if holds else f"not {code}"]
-        elif isinstance(holder, UNCLEAR):
+        elif isinstance(holder, (*UNCLEAR, cst.FunctionDef)):
             return None
         below = holder
     return " and ".join(reversed(parts))
+
+
+def _may_have_left(module: Module, trainer: Site, node: cst.CSTNode) -> bool:
+    """Whether a `return` or its like stands between the trainer and a line, in the line's function."""
+    around, end = {*module.ancestors(node)}, module.span(node)[0]
+    return any(
+        isinstance(left, cst.Return | cst.Break | cst.Continue)
+        and left not in around
+        and trainer.start < module.span(left)[0] < end
+        and module.scope(left) is module.scope(node)
+        for left in module.parents
+    )
 
 
 def _known(module: Module, test: cst.BaseExpression) -> bool | None:
@@ -53,6 +68,8 @@ def _is_readable(porting: Training, trainer: Site, test: cst.BaseExpression) -> 
     if any(isinstance(part, cst.NamedExpr | cst.Await) for part in inside(test)) or "\n" in module.code(test):
         return False
     names = [part for part in inside(test) if isinstance(part, cst.Name)]
+    if any(name.value == trainer.variable for name in names):
+        return False
     meanings = [module.meaning(name) for name in names if not _is_member(module, name)]
     return all(
         found is None

@@ -137,6 +137,8 @@ class Watching:
         self, node: cst.Assign | cst.AugAssign | cst.AnnAssign | cst.Del, trained: set[str], held: set[str]
     ) -> str:
         for target in targets(node):
+            if isinstance(node, cst.Del) and isinstance(target, cst.Name):
+                continue  # a name alone
             text = self.module.code(target)
             head = root_of(target)
             if text.endswith((".grad", ".data")):

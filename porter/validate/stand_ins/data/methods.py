@@ -122,7 +122,7 @@ class Methods:
         if owner == "re" and len(given) > 1:
             return self.searched(name, given)
         if name == "merge" and given and {"on", "left_on", "right_on"} & set(words):
-            left, right = (base, given[0]) if len(given) == 1 else given[:2]
+            left, right = given[:2] if owner in ("pd", "pandas") and len(given) > 1 else (base, given[0])
             return self.joined(node, left, right, scope)
         if name in DRAWS and given and (len(given) > 1 or name == "choice" or owner.endswith("random")):
             return self.drawn(name, first)

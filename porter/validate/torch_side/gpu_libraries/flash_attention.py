@@ -166,7 +166,8 @@ def part_rows(collator: Any, config: Any) -> None:
     """
     if getattr(collator, "padding_free", False) and getattr(collator, "return_position_ids", None) is False:
         collator.return_position_ids = True
-        config.use_cache = False
+        if config is not None:
+            config.use_cache = False
 
 
 def leave_padding_out(model: Any) -> None:
