@@ -226,3 +226,19 @@ def test_a_loop_that_calls_the_model_evaluates_without_eval_too() -> None:
     unread = port(inline.replace("enumerate(val_loader)", "enumerate(list(val_loader)[:5])"))
     assert unread.status == "partial"
     assert any("evaluations inside the loop" in finding.message for finding in unread.findings), unread.findings
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("running / len(loader)", True),
+        ("running.item() / len(loader)", True),
+        ("torch.exp(running / len(loader))", False),
+        ("running.cpu()", False),
+    ],
+)
+def test_a_sum_of_tensors_that_is_read_as_one_stays_with_a_person(said: str, kept: bool) -> None:
+    """The port's is a number."""
+    text = changed(("running += loss.item()", "running += loss.detach().float()"), ("running / len(loader)", said))
+    found = port(text)
+    assert ("rt.train_epoch" in found.after) is kept and (found.status == "ported") is kept, found.after

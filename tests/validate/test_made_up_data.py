@@ -328,6 +328,10 @@ def test_weights_of_the_scripts_own_module_that_are_not_there(project: tuple[Pat
         "print(scorer(torch.ones(3)).item())",
         "print(scorer.load_state_dict({name[7:]: value for name, value in held.items()}).missing_keys)",
         "try:\n    torch.load('other.pth')\nexcept FileNotFoundError:\n    print('begins anew')",
+        "def rows(): return torch.load('rows.pt')",
+        "try:\n    rows()\nexcept FileNotFoundError:\n    print('no rows')",
+        "def read(): print(rows())",
+        "try:\n    len('')\n    read()\nexcept KeyError:\n    print('never')\nexcept OSError:\n    print('named')",
         "torch.save(scorer.state_dict(), 'mine.pth')",
         "scorer.load_state_dict(torch.load('mine.pth'))",
     )
@@ -338,7 +342,12 @@ def test_weights_of_the_scripts_own_module_that_are_not_there(project: tuple[Pat
         found.append(run.stdout.splitlines())
         assert "random weights stood in for /nowhere/best.pth, which is not there, in Sequential" in run.stderr
     assert found[0] == found[1]
-    assert found[0][0] == "<All keys matched successfully>" and found[0][2:] == ["[]", "begins anew"]
+    assert found[0][0] == "<All keys matched successfully>" and found[0][2:] == [
+        "[]",
+        "begins anew",
+        "no rows",
+        "named",
+    ]
 
 
 @pytest.mark.real

@@ -43,6 +43,8 @@ def carried_names(module: Module, loop: Loop, batches: cst.For, target: cst.Base
                 continue
             statement = next((each for each in (node, *module.ancestors(node)) if each in by_statement), None)
             if statement is not None and by_statement[statement] == name:
+                if not known[name].plain and any(_takes_tensor(module, use) for use in uses):
+                    return None
                 carried[name] = known[name]
             elif (last := _last(module, loop, reader, name, uses)) is not None:
                 carried[name] = last
@@ -85,7 +87,7 @@ def _filled_by(module: Module, loop: Loop, reader: BatchLosses, line: cst.CSTNod
             return Carried(name, "steps" if by_step else "batches", line)
         found = reader.number(line.value)
         if isinstance(line.operator, cst.AddAssign) and found is not None and not within:
-            return Carried(name, "sum" if found.kind == "whole" else "shares", line)
+            return Carried(name, "sum" if found.kind == "whole" else "shares", line, plain=found.plain)
     call = line.value if isinstance(line, cst.Expr) else None
     if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and last_name(call.func) == "append":
         found = reader.number(call.args[0].value) if len(call.args) == 1 else None
@@ -104,6 +106,12 @@ def _last(module: Module, loop: Loop, reader: BatchLosses, name: str, uses: Sequ
     if found is None or not all(found.plain or _asks_number(module, use) for use in uses):
         return None
     return Carried(name, "last")
+
+
+def _takes_tensor(module: Module, use: cst.CSTNode) -> bool:
+    """`running.cpu()`: what a number hasn't."""
+    parent = module.parents[use]
+    return isinstance(parent, cst.Attribute) and parent.attr.value != "item"
 
 
 def _asks_number(module: Module, use: cst.CSTNode) -> bool:

@@ -232,7 +232,7 @@ def _evaluated(
             loss = reader.number(each)
             if loss is None or not _is_trained(module, loop, loss.called, call):
                 return None
-            if not loss.plain and (each is not added or _calculates_with_tensors(module, loop, function)):
+            if not loss.plain and (each is not added or calculates_with_tensors(module, loop, function)):
                 return None
             tensors += [] if loss.plain else [each]
         if not reader.understood or not reader.is_free_of_batches(line, numbers):
@@ -260,7 +260,7 @@ def _names_in(node: cst.For) -> list[cst.Name]:
     return [each for holder in (node.target, *targets) for each in walk(holder) if isinstance(each, cst.Name)]
 
 
-def _calculates_with_tensors(module: Module, loop: Loop, function: cst.FunctionDef | None) -> bool:
+def calculates_with_tensors(module: Module, loop: Loop, function: cst.FunctionDef | None) -> bool:
     """`torch.exp(total / n)`, where the total of losses is a tensor: the port's is a number."""
     lines = [function.body] if function is not None else []
     calls = [node for line in (loop.statement, *lines) for node in inside(line) if isinstance(node, cst.Call)]

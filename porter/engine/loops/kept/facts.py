@@ -29,11 +29,12 @@ class Evaluated:
 class Carried:
     """A name that the loop over batches fills and that is read behind it: with the `sum` of the batches' losses or of
     their `shares`, all losses (`list`), the `last` one, how many `batches` or `steps` there were, or the last batch's
-    `number` from 0; `line` is the statement that does it."""
+    `number` from 0; `line` is the statement that does it. `plain`: the loop's own is a number, too, and no tensor."""
 
     name: str
     what: Literal["sum", "shares", "list", "last", "batches", "steps", "number"]
     line: cst.CSTNode | None = None
+    plain: bool = True
 
 
 @dataclass

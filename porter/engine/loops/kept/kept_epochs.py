@@ -23,7 +23,7 @@ from ..besides.filled_names import read_behind
 from ..statements.blocks import is_backward, last_name, lines_of
 from ..statements.facts import Loop
 from .carried_names import carried_names
-from .evaluations import batch_of, outside, read_evaluations
+from .evaluations import batch_of, calculates_with_tensors, outside, read_evaluations
 from .facts import KeptEpochs
 
 WORTH = {"evaluation", "saving", "stopping", "sampling"}
@@ -45,7 +45,7 @@ def kept_epochs(porting: Training, loop: Loop, trained: Site) -> KeptEpochs | No
     if not read_evaluations(porting, loop, found, [line for line in lines if line is not batches]):
         return None
     carried = carried_names(module, loop, batches, batch_of(module, batches))
-    if carried is None:
+    if carried is None or (not all(each.plain for each in carried) and calculates_with_tensors(module, loop, None)):
         return None
     found.carried = carried
     bars = _bars(module, batches, lines)

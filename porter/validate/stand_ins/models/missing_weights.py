@@ -48,7 +48,8 @@ def stand_in_weights(substitutes: Substitutes) -> None:
         if isinstance(f, str | os.PathLike) and Path(f).suffix in OF_TORCH and not os.path.exists(f):
             given = substitutes.missing.given_for(str(f)) if substitutes.missing.given else None
             frame = users_frame(("torch",))
-            if given is None and frame is not None and not handled(frame):
+            weights = frame is not None and "load_state_dict" in frame.f_code.co_names  # else they are data, or a state
+            if given is None and frame is not None and weights and not handled(frame):
                 missing.append(substitutes.missing.name_of(str(f)))
                 return MissingWeights()
             f = given or f
