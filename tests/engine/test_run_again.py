@@ -124,3 +124,17 @@ def test_an_optimizer_that_is_made_in_two_places_is_no_other_one() -> None:
     found = port(SETUP + again + LOOP.replace("optimizer.step()", "optimizer.step()\n    scheduler.step()"))
     [error] = [each.message for each in found.findings if each.severity == "error"]
     assert "`optimizer` is made in 2 places" in error
+
+
+@pytest.mark.parametrize(
+    ("lines", "refused"),
+    [
+        ("loss = model(**batch).loss\n    mean_loss = loss / 4", True),
+        ("n = len(batch['input_ids'])\n    loss = model(**batch).loss", False),
+    ],
+)
+def test_the_loss_that_is_divided_is_the_one_that_is_trained(lines: str, refused: bool) -> None:
+    found = port(SETUP + LOOP.replace(STEP, lines))
+    assert found.status == ("unsupported" if refused else "ported"), found.findings
+    said = [each.message for each in found.findings if "another loss than the one that is divided" in each.message]
+    assert bool(said) is refused

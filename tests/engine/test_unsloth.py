@@ -562,6 +562,11 @@ PADS = "def tokenize(row):\n    return tokenizer(row['text'], padding='max_lengt
             ["right", "left"],
         ),
         ("", "tokenizer.padding_side = 'left'\nrows = rows.map(tokenize)\n", []),
+        (
+            "",
+            "def demo():\n    FastLanguageModel.for_inference(model)\nrows = rows.map(tokenize)\ndemo()\n",
+            ["right"],
+        ),
     ],
 )
 def test_a_tokenizer_pads_on_unsloths_side(before: str, behind: str, sides: list[str]) -> None:

@@ -32,6 +32,7 @@ class LineReader:
         self.watching = Watching(module)
         self.contexts = Contexts(module)
         self.made: dict[str, cst.BaseExpression] = {}  # name → what the loop put in it last
+        self.shares: set[str] = set()  # names of losses that are divided
         self.decided: dict[str, cst.BaseExpression] = {}  # name → the condition under which it is made
         self.backward = self.stepped = False
         self.draws: Draws | None = None  # where `next` draws the batches
@@ -81,6 +82,7 @@ class LineReader:
                 raise NotStandard(node, APART, DICT)
         if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign) and not self.backward:
             if isinstance(node.target, cst.Name) and node.target.value in self.forward.losses:
+                self.shares.add(node.target.value)
                 self._divided(node, node.value)
                 return
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and self._acts(node.value):
@@ -107,6 +109,7 @@ class LineReader:
         if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Divide):
             if not self.backward and self.forward.is_loss(value.left):
                 self.forward.remember(name, value.left)
+                self.shares.add(name)
                 self._divided(value, value.right)
                 return True
         if isinstance(value, cst.Call) and last_name(value.func) == "clip_grad_norm_":
@@ -187,6 +190,8 @@ class LineReader:
         if isinstance(loss, cst.BinaryOperation) and isinstance(loss.operator, cst.Divide):
             self._divided(call, loss.right)
             loss = loss.left
+        if self.shares and not (isinstance(loss, cst.Name) and loss.value in self.shares):
+            raise NotStandard(call, "backward is called of another loss than the one that is divided", own_loss=True)
         called = self.forward.loss_of(loss) if loss is not None else None
         if called is not None:
             self.forward.trains(called)

@@ -7,7 +7,7 @@ left in for_inference. transformers' own load has the checkpoint's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -30,9 +30,14 @@ def write_side(porting: Porting) -> None:
     module = porting.module
     if not porting.loaded_by or SIDE in module.text:
         return
-    turns = {call: side for names, side in ((TO_RIGHT, "right"), (TO_LEFT, "left")) for call in _calls(module, names)}
+    turns = [
+        ((used, module.span(call)[0]), side)
+        for names, side in ((TO_RIGHT, "right"), (TO_LEFT, "left"))
+        for call in _calls(module, names)
+        if (used := _first_use(module, call)) is not None
+    ]
     places = sorted([*_paddings(porting)], key=lambda place: place[0])
-    sides = [(_side(module, turns, place), node) for place, node in places]
+    sides = [(_side(turns, place), node) for place, node in places]
     if not sides:
         return
     first = sides[0][0]
@@ -61,23 +66,24 @@ def _calls(module: Module, names: tuple[str, ...]) -> list[cst.Call]:
     return [call for name in names for call in module.calls_by_name.get(name, ())]
 
 
-def _side(module: Module, turns: dict[cst.Call, str], place: int) -> str:
-    """What the last call in front of a place has set."""
-    before = [(module.span(call)[0], side) for call, side in turns.items() if module.span(call)[0] < place]
+def _side(turns: Sequence[tuple[tuple[int, int], str]], place: tuple[int, int]) -> str:
+    """What the last call that runs in front of a place has set."""
+    before = [turn for turn in turns if turn[0] < place]
     return max(before)[1] if before else "left"
 
 
-def _paddings(porting: Porting) -> Iterator[tuple[int, cst.CSTNode]]:
-    """Where the script pads, by the first use of the function in which it stands; a Trainer's collator does, too."""
+def _paddings(porting: Porting) -> Iterator[tuple[tuple[int, int], cst.CSTNode]]:
+    """Where the script pads: the first use of the function in which it stands, and its own place; a Trainer's collator
+    does, too."""
     module, site = porting.module, porting.trainer
     for call in module.calls:
         asked = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "padding"]
         if asked and module.code(asked[0]) not in UNPADDED and is_tokenizer(module, call.func):
             place = _first_use(module, call)
             if place is not None:
-                yield place, call
+                yield (place, module.span(call)[0]), call
     if site is not None and porting.loop is None and table_of(porting, site).kind == "causal-lm":
-        yield site.start, site.node
+        yield (site.start, site.start), site.node
 
 
 def _first_use(module: Module, node: cst.CSTNode) -> int | None:

@@ -121,7 +121,7 @@ class BatchLosses:
             return self._calculated(node, plain)
         try:
             called = self.forward.loss_of(node)
-        except NotStandard:  # `len(batch)` might be a model's call
+        except NotStandard:  # a call that might be a model's
             return None
         return LossNumber(called, "whole", plain) if called is not None else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -167,10 +168,11 @@ class ForwardPass:
         return ModelCall(value, self.module.code(value.func), given, masked)
 
     def _is_model(self, call: cst.Call) -> bool:
-        """A name that is no function of the file, or `self.model`."""
+        """A name that is no function of the file or of Python's, or `self.model`."""
         func = call.func
         if not isinstance(func, cst.Attribute) or self.module.code(func.value) != "self":
-            return isinstance(func, cst.Name) and call not in self.module.callees
+            named = isinstance(func, cst.Name) and not hasattr(builtins, func.value)
+            return named and call not in self.module.callees
         found = self.module.meaning(func)
         return found is not None and all(binding.kind != "definition" for binding in found[1])
 
