@@ -44,6 +44,7 @@ LEFTOVERS = {
     "trained": "# an epoch's last prompts fill a smaller micro-step before TRL 0.16",
     "counted": "# prompts that fill no generation batch count as steps before TRL 0.20",
 }
+WHOLE_ACCUMULATION = "# a step of fewer micro-steps counts less before transformers 4.53"
 COUNTS_COMPLETIONS = (0, 15)  # the first release of TRL whose batch sizes are completions
 
 # Recipe place → keyword of the batches and the value that the runtime takes when it is left out; `...`: always written.
@@ -149,6 +150,9 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     transformers = plain_version(porting.versions.get("transformers", "")) or None
     if release and (leftovers := releases.release(release, transformers).leftovers) in LEFTOVERS:
         arguments.append(Arg(quoted(leftovers), "leftovers", LEFTOVERS[leftovers]))
+    by_made = not release or releases.release(release, transformers).divides_by_made
+    if not by_made and porting.known("batch.accumulation") != 1:
+        arguments.append(Arg("False", "divides_by_made", WHOLE_ACCUMULATION))
     if leaves_adapter_out(porting):
         arguments.append(Arg('"base"', "reference", "# the model without adapters, as before TRL 0.27"))
     fills = checkpoint_fills(porting)

@@ -145,6 +145,16 @@ def test_a_step_goes_through_the_mesh_in_smaller_micro_batches(ours: Any) -> Non
     assert [share for _, share in smaller] == pytest.approx([share for _, share in whole], rel=1e-6)
 
 
+@pytest.mark.parametrize(("made", "share"), [(True, 1.0), (False, 0.25)])
+def test_a_step_of_fewer_micro_steps(ours: Any, monkeypatch: pytest.MonkeyPatch, made: bool, share: float) -> None:
+    """Transformers before 4.53 divides a step of one micro-step by all four that it might have had."""
+    rollouts = rollouts_of(ours, completions_of(3, ours._tokenizer.eos_token_id))
+    whole = ours._scale([rollouts])
+    monkeypatch.setattr(ours, "_source", (16, 4))
+    monkeypatch.setattr(ours, "_divides_by_made", made)
+    assert ours._scale([rollouts]) == pytest.approx(whole * share)
+
+
 def test_rewards_and_advantages_are_trls(trainers: Any, ours: Any) -> None:
     trainer = trainers["grpo"]
     completions = completions_of(0, trainer._tokenizer.eos_token_id)

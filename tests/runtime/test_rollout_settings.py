@@ -38,6 +38,11 @@ def test_prompts_are_cut_by_the_releases_that_do(kind: str, trl: str, longest: i
     assert settings(trl, kind, max_prompt_length=9)["max_prompt_length"] == longest
 
 
+@pytest.mark.parametrize(("trl", "made"), [("0.15.2", False), ("0.17.0", False), ("0.20.0", True), ("0.28.0", True)])
+def test_a_short_step_is_divided_as_transformers_did(trl: str, made: bool) -> None:
+    assert settings(trl, "GRPOConfig")["divides_by_made"] is settings(trl, "RLOOConfig")["divides_by_made"] is made
+
+
 def test_a_release_that_ignores_a_field_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     settings("0.27.2", "GRPOConfig", max_prompt_length=9)
     assert "without effect on a TPU: max_prompt_length" in capsys.readouterr().err

@@ -286,6 +286,25 @@ def test_sampling_settings_of_before_trl_0_16(release: str, settings: str, writt
 
 
 @pytest.mark.parametrize(
+    ("pins", "accumulation", "written"),
+    [
+        ("trl==0.17.0\ntransformers==4.51.3", 4, True),
+        ("trl==0.19.1\ntransformers==4.52.4", "int(input())", True),
+        ("trl==0.17.0\ntransformers==4.51.3", 1, False),
+        ("trl==0.19.1\ntransformers==4.53.0", 4, False),
+        ("trl==0.26.2\ntransformers==4.57.6", 4, False),
+    ],
+)
+def test_a_short_step_is_divided_as_transformers_did(
+    tmp_path: Path, pins: str, accumulation: object, written: bool
+) -> None:
+    (tmp_path / "requirements.txt").write_text(pins)
+    (tmp_path / "train.py").write_text(script(f"gradient_accumulation_steps={accumulation}"))
+    after = port_file(tmp_path / "train.py").after
+    assert ("divides_by_made=False" in after) is written and "rt.GRPOBatches(" in after
+
+
+@pytest.mark.parametrize(
     ("held", "completion", "said", "severity"),
     [
         ("512", "500", "are 700", "warning"),

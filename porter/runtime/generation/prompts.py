@@ -82,7 +82,7 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
     if strategy != "no":
         raise ValueError(f"eval_strategy={strategy!r}: the port doesn't sample for evaluation; leave it out")
     cut = "max_prompt_length" not in args.ignored_fields
-    own = release(args.of_trl)
+    own, dated = release(args.of_trl), release(args.of_trl, args.of_transformers)
     return {
         "epochs": args.num_train_epochs,
         "max_steps": args.max_steps,
@@ -104,9 +104,10 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
         "repetition_penalty": args.repetition_penalty,
         "only_eos_token": not args.use_vllm and own.ends_at_eos_token,
         "dealing": own.dealing,
-        "leftovers": release(args.of_trl, args.of_transformers).leftovers,
+        "leftovers": dated.leftovers,
+        "divides_by_made": dated.divides_by_made,
         "reference": own.policy_reference,
-        "checkpoint_fills": None if args.use_vllm else release(args.of_trl, args.of_transformers).checkpoint_fills,
+        "checkpoint_fills": None if args.use_vllm else dated.checkpoint_fills,
         "raise_batch_size": release(args.of_trl, unsloth=args.of_unsloth or "").raises_batch,
         "mask_truncated_completions": args.mask_truncated_completions,
         "shuffle_dataset": args.shuffle_dataset,

@@ -43,7 +43,7 @@ from ..losses.token_loss import model_inputs
 from ..rows import tokenization
 from ..rows.rows import is_stream
 from .dealing import checked, dealt, mixed
-from .prompt_order import TRAINED, PromptOrder
+from .prompt_order import PromptOrder
 from .rewards import RewardFunc, Rewards, TrainerState, group_advantages
 from .rollout import Rollout, said_of
 
@@ -68,7 +68,8 @@ class GRPOBatches:
     checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before 0.16)
     where it isn't `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
     `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py),
-    `leftovers` what becomes of an epoch's prompts that fill none (prompt_order.py).
+    `leftovers` what becomes of an epoch's prompts that fill none (prompt_order.py); without `divides_by_made` a step of
+    fewer micro-steps is divided by `accumulation` all the same, see `Release.divides_by_made`.
     `raise_batch_size`: where `num_generations` doesn't divide the completions of a "step" (or of a process's
     "micro_step"), a process's batch is that many, as Unsloth makes it. `micro_batch`: rows to make B from instead of
     `batch_size`; the step keeps its rows.
@@ -109,6 +110,7 @@ class GRPOBatches:
         checkpoint_fills: str | None = None,
         dealing: str = "shuffled",
         leftovers: str = "left_out",
+        divides_by_made: bool = True,
         reference: str = "start",
         raise_batch_size: str | None = None,
         micro_batch: int | None = None,
@@ -124,7 +126,7 @@ class GRPOBatches:
             batch_size = raised_batch_size(batch_size, accumulation, num_generations, processes, raise_batch_size)
         if batch_size % processes:
             raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
-        self._dealing = checked(dealing)
+        self._dealing, self._divides_by_made = checked(dealing), divides_by_made
         of_loss = temperature if loss_temperature is None else loss_temperature
         self.loss = replace(loss or PolicyLoss(), temperature=of_loss)
         self._tokenizer, self._mesh, self._model = tokenizer, mesh, model
@@ -341,8 +343,7 @@ class GRPOBatches:
         """What each row's tokens count, so that the mean over the micro-batches of a step is TRL's loss."""
         rows = list(itertools.chain(*parts))
         tokens = np.array([max(rollout.trained, 1) for rollout in rows], np.float32)
-        # transformers before 4.53 divides a step of fewer micro-steps by all that it might have had.
-        steps = self._source[1] if self._order.leftovers == TRAINED else len(parts)
+        steps = len(parts) if self._divides_by_made else self._source[1]
         kind, count = self.loss.divides_by, np.concatenate([np.full(len(part), len(part) * steps) for part in parts])
         if kind == "row":
             divisor = tokens * count
