@@ -131,6 +131,28 @@ def log_rate(opt, epoch):
 def log_norms(net):
     print([p.norm() for p in net.parameters()])
 
+def log_first_rate(opt):
+    opt.param_groups[0]["lr"] = 1e-5
+
+def show(net):
+    net.lm_head.weight.data.zero_()
+
+def show_all(net):
+    show(net)
+
+def show_own():
+    model.lm_head.weight.data.zero_()
+
+def log_state(net):
+    net.load_state_dict(torch.load("best.pt"))
+
+def show_texts(net):
+    net.config.use_cache = True
+    net.generation_config.max_length = 9
+    model = net.state_dict()
+    model["a"] = 1
+    rates.append(net.norms[0])
+
 """
 
 
@@ -147,6 +169,12 @@ def log_norms(net):
         (f"{GROUPS}group['lr'] = 1e-6", "the learning rate is set by hand"),
         ("log_rate(optimizer, epoch)", "`log_rate` gets `optimizer`, and may change it"),
         ("log_norms(model)", ""),
+        ("log_first_rate(optimizer)", "`log_first_rate` gets `optimizer`, and may change it"),
+        ("show(model)", "`show` gets `model`, and may change it"),
+        ("show_all(model)", "`show_all` gets `model`, and may change it"),
+        ("show_own()", "`show_own` changes what is trained, or how"),
+        ("log_state(model)", "`log_state` gets `model`, and may change it"),
+        ("show_texts(model)", ""),
         (f"{GROUPS}rates.append(group['lr'])", ""),
         ("for p, q in zip(start, model.parameters()):\n            p.copy_(q)", ""),
         ("model.config.use_cache = False", ""),

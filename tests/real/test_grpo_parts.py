@@ -148,6 +148,9 @@ def test_a_step_goes_through_the_mesh_in_smaller_micro_batches(ours: Any) -> Non
 @pytest.mark.parametrize(("made", "share"), [(True, 1.0), (False, 0.25)])
 def test_a_step_of_fewer_micro_steps(ours: Any, monkeypatch: pytest.MonkeyPatch, made: bool, share: float) -> None:
     """Transformers before 4.53 divides a step of one micro-step by all four that it might have had."""
+    from porter import runtime as rt
+
+    monkeypatch.setattr(ours, "loss", rt.PolicyLoss("grpo", beta=0.1))
     rollouts = rollouts_of(ours, completions_of(3, ours._tokenizer.eos_token_id))
     whole = ours._scale([rollouts])
     monkeypatch.setattr(ours, "_source", (16, 4))

@@ -46,6 +46,7 @@ LEFT_OUT, BY_HAND = "some batches are left out", "the learning rate is set by ha
 FIXES = {LEFT_OUT: FILTER, BY_HAND: SCHEDULE}
 FINITE = {"isfinite": True, "isnan": False, "isinf": False}
 TOKENIZERS = re.compile(r"tok|processor", re.IGNORECASE)
+IDLE_SETTINGS = re.compile(r"\.config\.use_cache$|\.generation_config\.\w+$")  # which no step of the training reads
 DEEPEST = 3  # functions that call one another
 EVALUATES = ("evaluate", "validate", "eval_loop", "evaluation", "validation")
 
@@ -112,14 +113,32 @@ class Watching:
         if given & trained and head not in trained and not (_only_looks(last) and self._leaves(node, trained)):
             name = sorted(given & trained)[0]
             return f"`{full}` gets `{name}`, and may change it"
-        return ""
+        return "" if head in trained or self._leaves(node, trained) else f"`{full}` changes what is trained, or how"
 
-    def _leaves(self, call: cst.Call, trained: set[str]) -> bool:
-        """Whether a function of the file changes no parameter or group of the model or the optimizer that it gets."""
+    def _leaves(self, call: cst.Call, trained: set[str], depth: int = 0) -> bool:
+        """Whether a function of the file leaves the model and the optimizer as they are: those that it gets, and those
+        that it takes from the file."""
         function = self.module.callees.get(call)
+        if function is None or depth > DEEPEST:
+            return True
         taken = [parameter_of(self.module, each, call) for each in call.args if self.module.code(each.value) in trained]
-        names = [name for name in taken if name is not None]
-        return function is None or not any(altered(self.module, function.body, names))
+        own = self.module.scopes[function].bindings
+        names = {*(name for name in taken if name is not None), *(trained - own.keys())}
+        if any(altered(self.module, function.body, names)):
+            return False
+        return not any(self._takes_part(node, names, depth) for node in inside(function.body))
+
+    def _takes_part(self, node: cst.CSTNode, names: set[str], depth: int) -> bool:
+        """Whether a node of a function changes what is trained, which has these names there."""
+        if isinstance(node, cst.Call):
+            owner = root_of(node.func.value) if isinstance(node.func, cst.Attribute) else ""
+            if owner in names and last_name(node.func) in (*IN_ITS_WAY, "step"):
+                return True
+            return changed_by(self.module, node) in names or not self._leaves(node, names, depth + 1)
+        if not isinstance(node, cst.Assign | cst.AugAssign | cst.AnnAssign | cst.Del):
+            return False
+        let_go = all(IDLE_SETTINGS.search(self.module.code(part)) for part in targets(node))
+        return changed_by(self.module, node) in names and not let_go
 
     def _changes(self, call: cst.Call, held: set[str]) -> str:
         """Why a call changes the batch or the loss in place: a method of it, or a function that is given it."""
@@ -145,7 +164,7 @@ class Watching:
                 return f"`{text}` is changed between the batch and the step"
             if re.search(r"""\[["'](?:lr|weight_decay|initial_lr)["']\]$""", text):
                 return BY_HAND
-            if text.endswith(".config.use_cache"):
+            if IDLE_SETTINGS.search(text):
                 continue
             if text in trained or head in trained or head in held:
                 return f"`{head if text not in trained else text}` is changed between the batch and the step"
