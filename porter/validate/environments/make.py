@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from ...releases.versions import fits
 from ..running.processes import kill_group
 from .sets import LIBRARIES, Wanted
 from .store import Kept, finish, locked, look, mark_used, remove, store
@@ -52,9 +53,19 @@ class CannotMake(Exception):
 def environment_for(wanted: Wanted, say: Say = lambda line: None) -> Kept:
     """The environment with these releases, made when it isn't there.
 
-    CannotMake when no release fits, the package index can't be reached, or the disk is too full.
+    One whose TRL or transformers has become another, as by an installation of somebody's own, is made anew. CannotMake
+    when no release fits, the package index can't be reached, or the disk is too full.
     """
-    return _once(name_of(wanted), lambda folder: _make(folder, wanted, say), say)
+    return _once(
+        name_of(wanted), lambda folder: _make(folder, wanted, say), say, lambda folder: _strayed(folder, wanted)
+    )
+
+
+def _strayed(folder: Path, wanted: Wanted) -> str:
+    """The release of TRL or transformers that is in an environment though another is wanted."""
+    held = {name.lower(): version for name, version in there(folder, beside=False).items()}
+    pinned = ((name, wanted.pins[name]) for name in ("trl", "transformers") if name in wanted.pins)
+    return ", ".join(f"{name} {held[name]}" for name, pin in pinned if name in held and not fits(held[name], "==", pin))
 
 
 def overlay_for(extras: Sequence[str], say: Say = lambda line: None) -> Kept:
@@ -64,14 +75,20 @@ def overlay_for(extras: Sequence[str], say: Say = lambda line: None) -> Kept:
     return _once(name, lambda folder: _make_overlay(folder, asked, say), say)
 
 
-def _once(name: str, make: Callable[[Path], None], say: Say) -> Kept:
-    """The environment of that name, which `make(folder)` makes where it isn't there; one process at a time."""
+def _once(
+    name: str, make: Callable[[Path], None], say: Say, strayed: Callable[[Path], str] = lambda folder: ""
+) -> Kept:
+    """The environment of that name, which `make(folder)` makes where it isn't there, or `strayed(folder)` says what it
+    holds instead; one process at a time."""
     folder = store() / name
     found = look(folder)
-    if found.about is None:
+    if found.about is None or strayed(folder):
         with locked(name, say):
             found = look(folder)
-            if found.about is None:
+            other = strayed(folder) if found.about is not None else ""
+            if other:
+                say(f"{folder} holds {other} by now, and is made anew")
+            if found.about is None or other:
                 make(folder)
                 found = look(folder)
     mark_used(folder)
@@ -109,6 +126,8 @@ def _make(folder: Path, wanted: Wanted, say: Say) -> None:
         _install_wanted(folder, wanted, say)
         _install(folder, OF_TORCH, say)  # of its own day, not of the script's
         dropped = _install_extras(folder, wanted.extras, say, before=wanted.until, kept=_kept(wanted))
+        if other := _strayed(folder, wanted):
+            raise CannotMake(f"the installer gave {other} for {wanted}")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -228,6 +228,35 @@ def test_a_half_made_environment_is_made_anew(monkeypatch: pytest.MonkeyPatch) -
     assert len(installs) == 4 and not (made.folder / "rest").exists()
 
 
+def hold(folder: Path, name: str, version: str) -> None:
+    [site] = folder.glob("lib/python*/site-packages")
+    info = site / f"{name}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+def test_an_environment_that_holds_another_release_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    installs: list[list[str]] = []
+    wanted, said = small(monkeypatch, installs), []
+    made = environment_for(wanted)
+    hold(made.folder, "transformers", wanted.pins["transformers"])
+    environment_for(wanted, said.append)
+    assert len(installs) == 2 and not said
+    hold(made.folder, "trl", "0.9.6")
+    environment_for(wanted, said.append)
+    assert len(installs) == 4 and said[0].endswith("holds trl 0.9.6 by now, and is made anew")
+
+    def other(words: list[str], environment: dict[str, str]) -> None:
+        [python] = [Path(word) for word in words if word.endswith("bin/python")]
+        hold(python.parent.parent, "trl", f"0.9.{len(installs)}")
+        installs.append(words)
+
+    monkeypatch.setattr(make, "_run", other)
+    (made.folder / store.FINISHED).unlink()
+    with pytest.raises(CannotMake, match=r"the installer gave trl 0\.9\.\d for trl 0\.8\.6"):
+        environment_for(wanted)
+
+
 def test_an_installation_that_is_ended_leaves_nothing(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     wanted = small(monkeypatch, [])
 
