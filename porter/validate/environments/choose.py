@@ -165,8 +165,9 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     if known:
         asked["trl"] = [("==", dated["trl"].partition(" ")[0])]
     if "transformers" in dated and "newest table" not in says["transformers"]:
-        era = pins_of(era_of(dated["transformers"].partition(" ")[0]))
-        asked = _with_transformers(asked, era)
+        release = dated["transformers"].partition(" ")[0]
+        pinned = f"transformers=={release}" in says["transformers"]
+        asked = _with_transformers(asked, [("==", release)] if pinned else pins_of(era_of(release)))
     if "newest table" not in says.get("accelerate", "newest table"):  # which decides in what order rows come
         asked["accelerate"] = [("==", dated["accelerate"].partition(" ")[0])]
     chosen = _chosen(uses, asked, pins)

@@ -84,6 +84,21 @@ def test_a_bound_of_the_project_that_goes_against_the_scripts_own_pin_is_let_go(
     assert wanted.pins["transformers"].startswith("4.49.") and key(wanted.pins["peft"]) < (0, 16)
 
 
+def test_a_pinned_transformers_is_the_one_that_runs(tmp_path: Path) -> None:
+    """A looser file stands beside it; of its era a later one would fit, which wants another accelerate."""
+    (tmp_path / "docker").mkdir()
+    (tmp_path / "docker/requirements-flexible.txt").write_text("transformers>=4.36.0\naccelerate>=0.25.0,<1.0.0\n")
+    (tmp_path / "docker/requirements-offline.txt").write_text("transformers==4.36.2\naccelerate==0.25.0\n")
+    script = tmp_path / "train.py"
+    trains = (
+        "Trainer(AutoModelForCausalLM.from_pretrained('gpt2'), TrainingArguments('out'), train_dataset=rows).train()\n"
+    )
+    script.write_text(f"from transformers import AutoModelForCausalLM, Trainer, TrainingArguments\n{trains}")
+    wanted, _ = wanted_releases(script)
+    assert wanted is not None
+    assert (wanted.pins["transformers"], wanted.pins["accelerate"]) == ("4.36.2", "0.25.0")
+
+
 def test_a_bound_of_the_project_leaves_the_day_of_the_script(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     text = (GENERATIONS / "trl_0_19_preferences.py").read_text()
