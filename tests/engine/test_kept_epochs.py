@@ -229,6 +229,39 @@ def test_a_loop_that_calls_the_model_evaluates_without_eval_too() -> None:
 
 
 @pytest.mark.parametrize(
+    ("behind", "kept"),
+    [
+        ("loss = loss.exp()", False),
+        ("loss *= 2", False),
+        ("loss.mul_(2)", False),
+        ("loss = loss - 1", False),
+        ("if epoch:\n            loss = loss.exp()", False),
+        ("loss = loss.mean()", True),
+        ("if epoch:\n            loss = loss.mean()", True),
+    ],
+)
+def test_a_loss_that_is_changed_before_it_is_summed_is_no_loss(behind: str, kept: bool) -> None:
+    found = port(changed(("running += loss.item()", f"{behind}\n        running += loss.item()")))
+    assert ("rt.train_epoch" in found.after) is kept and (found.status == "ported") is kept, found.findings
+
+
+@pytest.mark.parametrize(
+    ("divided", "behind", "said"),
+    [
+        ("loss = loss / 2", "", "step_losses.sum()"),
+        ("loss /= 2", "loss *= 2", "step_losses.sum() * 2"),
+        ("loss /= 2", "loss = loss * 2", "step_losses.sum() * 2"),
+        ("loss = loss / 2", "loss *= 4", ""),
+        ("loss = loss / 2", "loss = loss * loss", ""),
+    ],
+)
+def test_what_is_summed_of_an_accumulated_loss(divided: str, behind: str, said: str) -> None:
+    body = ACCUMULATED.replace(".loss / 2\n", f".loss\n        {divided}\n")
+    found = port(changed((STEP, body.replace("running", f"{behind}\n        running" if behind else "running"))))
+    assert (f"running += {said}\n" in found.after) is bool(said) and (found.status == "ported") is bool(said)
+
+
+@pytest.mark.parametrize(
     ("said", "kept"),
     [
         ("running / len(loader)", True),

@@ -15,7 +15,9 @@ from typing import Literal
 import libcst as cst
 
 from ....source.module import Module
-from ....source.scopes import children, walk
+from ....source.scopes import children, inside, walk
+from ..besides.altered import changed_by
+from ..besides.filled_names import filled
 from ..statements.blocks import last_name, lines_of
 from ..statements.forward import ForwardPass, ModelCall
 from ..statements.not_standard import NotStandard
@@ -64,14 +66,42 @@ class BatchLosses:
                 self.understood, leads = False, False
             (self.parts if leads else self.others).append(line)
             if not leads:
+                self._forget(line)
                 yield line
+
+    def _forget(self, line: cst.CSTNode) -> None:
+        """What a line changes that held a loss holds it no more: `loss *= 8`, `if ...: loss = loss.exp()`."""
+        for node in inside(line):
+            name = changed_by(self.module, node) if isinstance(node, cst.Call) else ""
+            for changed in [name] if name else [each.value for each in filled(node) if isinstance(each, cst.Name)]:
+                held, new = self._held_by(changed), self._set_by(node)
+                if held is None and changed not in self.forward.outputs:
+                    continue
+                if held is not None and new is not None and (new.called, new.kind) == (held.called, held.kind):
+                    continue  # `if gpus > 1: loss = loss.mean()`
+                for names in (self.numbers, self.forward.losses, self.forward.outputs):
+                    names.pop(changed, None)
+
+    def _held_by(self, name: str) -> LossNumber | None:
+        found = self.forward.losses.get(name)
+        return self.numbers.get(name) or (LossNumber(found, "whole", plain=False) if found is not None else None)
+
+    def _set_by(self, node: cst.CSTNode) -> LossNumber | None:
+        """The loss that an assignment gives its one name."""
+        alone = isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name)
+        return self.number(node.value) if alone and isinstance(node, cst.Assign) else None
 
     def _leads(self, line: cst.CSTNode) -> bool:
         if isinstance(line, cst.AugAssign):
             name = line.target.value if isinstance(line.target, cst.Name) else ""
-            divides = isinstance(line.operator, cst.DivideAssign) and self.module.code(line.value) == self.divisor
-            if divides and name in self.forward.losses and name not in self.numbers:
+            by = self.module.code(line.value) == self.divisor
+            divides, multiplies = (isinstance(line.operator, how) for how in (cst.DivideAssign, cst.MultiplyAssign))
+            if by and divides and name in self.forward.losses and name not in self.numbers:
                 self.numbers[name] = LossNumber(self.forward.losses[name], "share", plain=False)
+                return True
+            share = self.numbers.get(name)
+            if by and multiplies and share is not None and share.kind == "share":
+                self.numbers[name] = LossNumber(share.called, "whole", share.plain)
                 return True
             return False
         if self.forward.batch.take_out(line):
@@ -146,16 +176,10 @@ class BatchLosses:
         inner = {id(node) for each in but for node in walk(each)}
         held = self.held() | {self.forward.model}
         names = [node for node in walk(line) if isinstance(node, cst.Name) and id(node) not in inner]
-        return not any(name.value in held and not self._is_keyword(name) for name in names)
+        return not any(name.value in held and not self.module.is_member(name) for name in names)
 
     def held(self) -> set[str]:
         """The names of the batch, and of what the model makes of it."""
         forward, batch = self.forward, self.forward.batch
         made = {*forward.outputs, *forward.losses, *forward.own_loss.logits, *forward.own_loss.labels}
         return {*batch.by_name, *batch.dicts, *made, *self.numbers}
-
-    def _is_keyword(self, name: cst.Name) -> bool:
-        """`loss` of `show(loss=1)` and of `outputs.loss`."""
-        parent = self.module.parents.get(name)
-        attribute = isinstance(parent, cst.Attribute) and parent.attr is name
-        return attribute or (isinstance(parent, cst.Arg) and parent.keyword is name)
