@@ -59,12 +59,20 @@ def test_an_optimizer_of_each_run_goes_with_it() -> None:
         ("DistributedSampler(rows, 2, 0, False)", "sequential"),
         ("SequentialSampler(rows) if args.plain else RandomSampler(rows)", ""),
         ("own_sampler(rows)", ""),
+        ("RandomSampler(rows) if SHUFFLE else None", "sequential"),
+        ("None if SHUFFLE else RandomSampler(rows)", "random"),
+        ("RandomSampler(rows) if args.mix else None", ""),
+        ("SequentialSampler(rows) if args.mix else None", "sequential"),
+        ("RandomSampler(rows)\nif SHUFFLE:\n    sampler = None", "random"),
+        ("None\nif world > 1:\n    sampler = DistributedSampler(rows)", ""),
     ],
 )
 def test_a_sampler_says_the_order_of_the_rows(sampler: str, sampling: str) -> None:
     imports = "from torch.utils.data import *\nfrom torch.utils.data.distributed import DistributedSampler\n"
     loader = "loader = DataLoader(rows, batch_size=2"
-    text = imports + SETUP.replace(loader, f"sampler = {sampler}\n{loader}, sampler=sampler") + LOOP
+    text = (
+        imports + "SHUFFLE = False\n" + SETUP.replace(loader, f"sampler = {sampler}\n{loader}, sampler=sampler") + LOOP
+    )
     found = port(text)
     assert found.status == ("ported" if sampling else "unsupported"), found.findings
     if sampling:
@@ -73,6 +81,19 @@ def test_a_sampler_says_the_order_of_the_rows(sampler: str, sampling: str) -> No
         assert (decided in found.after) is (sampling == "args.mix"), found.after
     else:
         assert any("its sampler gives the rows in an order of its own" in each.message for each in found.findings)
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "sampling"), [("(sampler is None)", "random"), ("True", "random"), ("False", ""), ("args.mix", "")]
+)
+def test_where_there_may_be_no_sampler_shuffle_says_the_order(shuffle: str, sampling: str) -> None:
+    imports = "from torch.utils.data import *\nfrom torch.utils.data.distributed import DistributedSampler\n"
+    loader = "loader = DataLoader(rows, batch_size=2"
+    sampler = "sampler = DistributedSampler(rows) if world > 1 else None"
+    text = imports + SETUP.replace(loader, f"{sampler}\n{loader}, sampler=sampler, shuffle={shuffle}") + LOOP
+    found = port(text)
+    assert found.status == ("ported" if sampling else "unsupported"), found.findings
+    assert 'sampling="sequential",' not in found.after and ('sampling="random" if' in found.after) is False
 
 
 @pytest.mark.parametrize(

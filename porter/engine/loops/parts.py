@@ -206,7 +206,7 @@ def missing_parts(porting: Training, loop: Loop) -> Iterator[NotStandard]:
     loader = part(porting, "loader", name)
     if again := _made_again(porting, "loader", name):
         yield again
-    elif loader is not None and has_own_order(porting.module, loader.argument("sampler")):
+    elif loader is not None and has_own_order(porting.module, loader):
         sampler = loader.argument("sampler")
         reason = "its sampler gives the rows in an order of its own, or one that isn't known here"
         yield NotStandard(sampler.node if sampler and sampler.node else loader.node, reason, SAMPLER)
