@@ -36,7 +36,7 @@ from ..releases.history import history
 from ..runtime.facts.families import UnknownFamily, find_family
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, named_arguments, parameter_of, returned
-from ..source.conditions import bare, left_on_gpu
+from ..source.conditions import bare, left_on_gpu, may_have_left
 from ..source.held_answers import asks_for_gpu
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run, speaks_of_gpu
 from ..source.machine.library_constants import TORCH_TYPES
@@ -93,6 +93,7 @@ __all__ = [
     "line_end",
     "line_start",
     "makes_pair",
+    "may_have_left",
     "named_arguments",
     "names_in",
     "only_logs",

@@ -50,6 +50,21 @@ def decided(module: Module, node: cst.BaseExpression) -> str:
     return code
 
 
+def may_have_left(module: Module, start: int, node: cst.CSTNode) -> bool:
+    """Whether a `return`, or a `break` or `continue` of a loop around `node`, stands between a place and `node`."""
+    around, end = {*module.ancestors(node)}, module.span(node)[0]
+
+    def leaves(left: cst.CSTNode) -> bool:
+        if not isinstance(left, cst.Return | cst.Break | cst.Continue) or left in around:
+            return False
+        if not start < module.span(left)[0] < end or module.scope(left) is not module.scope(node):
+            return False
+        loops = (parent for parent in module.ancestors(left) if isinstance(parent, cst.For | cst.While))
+        return isinstance(left, cst.Return) or next(loops, None) in around
+
+    return any(map(leaves, module.parents))
+
+
 def left_on_gpu(module: Module, test: cst.BaseExpression) -> Known | None:
     """What is left of a condition that asks for a GPU, among other things; None where nothing is known of it."""
 

@@ -15,6 +15,7 @@ from porter.packs.script import (
     Module,
     calls_of,
     function_around,
+    may_have_left,
     named_arguments,
     origins,
     put_in_again,
@@ -150,7 +151,8 @@ def merges_of(module: Module, call: cst.Call) -> list[cst.Call]:
     uses = [use for use in module.references(module.code(target), found[0]) if module.span(use)[0] >= end]
     merges = [merge for use in uses if module.scope(use) is scope and (merge := merge_of(module, use)) is not None]
     holders = {*module.ancestors(statement)}
-    return [merge for merge in merges[:1] if holders.issuperset(_branches(module, merge))]
+    merges = [merge for merge in merges[:1] if holders.issuperset(_branches(module, merge))]
+    return [merge for merge in merges if not may_have_left(module, end, merge)]
 
 
 def _branches(module: Module, node: cst.CSTNode) -> list[cst.CSTNode]:

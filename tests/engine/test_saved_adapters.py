@@ -144,6 +144,23 @@ def test_a_function_that_merges_and_one_loaded_in_the_same_expression() -> None:
     assert f"    return rt.merge_adapter({loaded}, path, mesh, subfolder='v1')\n" in ported.after
 
 
+@pytest.mark.parametrize(
+    ("between", "merged"),
+    [
+        ("if not merge:\n        return model", False),
+        ("for _ in range(3):\n        if merge:\n            break", True),
+        ("print(model)", True),
+    ],
+)
+def test_a_function_that_may_give_the_model_back_before_it_merges(between: str, merged: bool) -> None:
+    lines = script(MERGED[0]).splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if line.startswith("base = "))
+    loaded = f"    {lines[at]}    model = PeftModel.from_pretrained(base, path)\n"
+    made = f"def start(path, merge):\n{loaded}    {between}\n    return model.merge_and_unload()\n"
+    ported = port("".join([*lines[:at], made, "model = start('out/sft', MERGE)\n", *lines[at + 2 :]]))
+    assert ("rt.merge_adapter(" in ported.after) is merged and ported.status == ("ported" if merged else "partial")
+
+
 def test_what_is_merged_into_a_quantised_model_or_behind_the_training_is_not() -> None:
     quantised = script(MERGED[0]).replace(
         'dtype="bfloat16"', "quantization_config=BitsAndBytesConfig(load_in_4bit=True)"

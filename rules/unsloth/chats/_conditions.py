@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Site
-from porter.packs.script import Module, Unknown, evaluate, inside
+from porter.packs.script import Module, Unknown, evaluate, inside, may_have_left
 from porter.packs.training import Training, in_reach
 
 NEVER = "False"
@@ -21,7 +21,7 @@ def condition_at(porting: Training, trainer: Site, node: cst.CSTNode) -> str | N
     """
     module, made = porting.module, {*porting.module.ancestors(trainer.node)}
     below, parts = node, list[str]()
-    if _may_have_left(module, trainer, node):
+    if may_have_left(module, trainer.start, node):
         return None
     for holder in module.ancestors(node):
         if holder in made:
@@ -43,18 +43,6 @@ def condition_at(porting: Training, trainer: Site, node: cst.CSTNode) -> str | N
     return " and ".join(reversed(parts))
 
 
-def _may_have_left(module: Module, trainer: Site, node: cst.CSTNode) -> bool:
-    """Whether a `return` or its like stands between the trainer and a line, in the line's function."""
-    around, end = {*module.ancestors(node)}, module.span(node)[0]
-    return any(
-        isinstance(left, cst.Return | cst.Break | cst.Continue)
-        and left not in around
-        and trainer.start < module.span(left)[0] < end
-        and module.scope(left) is module.scope(node)
-        for left in module.parents
-    )
-
-
 def _known(module: Module, test: cst.BaseExpression) -> bool | None:
     try:
         return bool(evaluate(module, test))
@@ -70,17 +58,9 @@ def _is_readable(porting: Training, trainer: Site, test: cst.BaseExpression) -> 
     names = [part for part in inside(test) if isinstance(part, cst.Name)]
     if any(name.value == trainer.variable for name in names):
         return False
-    meanings = [module.meaning(name) for name in names if not _is_member(module, name)]
+    meanings = [module.meaning(name) for name in names if not module.is_member(name)]
     return all(
         found is None
         or (in_reach(found[0], trainer.scope) and all(module.span(each.node)[0] < trainer.start for each in found[1]))
         for found in meanings
-    )
-
-
-def _is_member(module: Module, name: cst.Name) -> bool:
-    """`mask` of `args.mask`, or a keyword."""
-    parent = module.parents[name]
-    return (isinstance(parent, cst.Attribute) and parent.attr is name) or (
-        isinstance(parent, cst.Arg) and parent.keyword is name
     )
