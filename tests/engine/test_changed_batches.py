@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from .test_loops import STANDARD, WHOLE, read
+from .standard_loops import STANDARD, WHOLE, read
 
 IN_STEP = "loss = model(**batch).loss"
 NO_MASK = {"input_ids": "input_ids", "labels": "labels"}
