@@ -1,0 +1,73 @@
+"""What Unsloth's model saves: adapters, GGUF files, a base in 4 bits that is merged."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import check_becomes, port
+from .unsloth_scripts import script
+
+
+def test_an_adapter_saved_by_unsloths_method() -> None:
+    check_becomes(script() + "model.save_lora('lora')\n", "rt.save_adapter(model, 'lora')\n", gone=("save_lora",))
+
+
+SAVES = "model.save_pretrained_gguf('out', tokenizer{})\n"
+PINNED = "# /// script\n# dependencies = ['unsloth=={}']\n# ///\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "behind", "left"),
+    [
+        ("", "", "", "rt.save_gguf(model, 'out', tokenizer)\n"),
+        (", quantization_method='q4_k_m'", "", "", "rt.save_gguf(model, 'out', tokenizer, 'q4_k_m')\n"),
+        ("", "", "import os\nprint(os.listdir('out'))\n", 'tokenizer, layout="folder")\n'),
+        ("", "", "print('out/unsloth.Q8_0.gguf')\n", 'tokenizer, layout="folder")\n'),
+        ("", PINNED.format("2025.3.19"), "", 'tokenizer, layout="folder")\n'),
+        ("", PINNED.format("2026.1.1"), "", 'tokenizer, layout="working folder")\n'),
+        ("", PINNED.format("2026.3.1"), "", "rt.save_gguf(model, 'out', tokenizer)\n"),
+    ],
+)
+def test_gguf_files_are_made_by_llama_cpp(given: str, before: str, behind: str, left: str) -> None:
+    ported = port(before + script() + SAVES.format(given) + behind)
+    assert ported.status == "ported" and left in ported.after
+    assert [finding.severity for finding in ported.findings if finding.rule == "TP722"] == ["warning"]
+
+
+@pytest.mark.parametrize(
+    ("pin", "whole", "gguf"),
+    [
+        ("", True, True),
+        ("unsloth==2025.3.19", False, False),
+        ("unsloth==2025.6.1", True, False),
+        ("unsloth==2025.10.1", True, False),
+        ("unsloth==2025.10.2", True, True),
+        ("trl<0.9.0", False, False),  # beside which Unsloth is of 2024
+    ],
+)
+def test_a_base_in_4_bits_is_merged_as_its_release_does(pin: str, whole: bool, gguf: bool) -> None:
+    text = PINNED.replace("unsloth=={}", pin) if pin else ""
+    text += script().replace("load_in_4bit=False", "load_in_4bit=True")
+    ported = port(text + SAVES.format("") + "model.save_pretrained_merged('whole', tokenizer)\n")
+    assert ("rt.merge_and_unload(model, unquantized=True)" in ported.after) is whole
+    assert ("rt.save_gguf(model, 'out', tokenizer, unquantized=True" in ported.after) is gguf
+
+
+@pytest.mark.parametrize(("pin", "whole"), [("", False), ("2025.10.2", True)])
+def test_a_script_that_looks_for_older_ggufs_has_their_weights(pin: str, whole: bool) -> None:
+    text = PINNED.format(pin) if pin else ""
+    text += script().replace("load_in_4bit=False", "load_in_4bit=True") + SAVES.format("")
+    assert ("unquantized=True" in port(text + "print('out/unsloth.Q4_K_M.gguf')\n").after) is whole
+
+
+@pytest.mark.parametrize(
+    ("saves", "says"),
+    [
+        (SAVES.format("") + "print(open('out_gguf/Modelfile').read())\n", "writes no Modelfile"),
+        (SAVES.format(", first_conversion='f16'"), "has no such method"),
+        ("made = " + SAVES.format(""), "has no such method"),
+    ],
+)
+def test_what_the_port_has_not_of_gguf_files_is_an_error(saves: str, says: str) -> None:
+    ported = port(script() + saves)
+    assert ported.status == "partial" and says in str(ported.findings)
