@@ -11,7 +11,7 @@ import optax
 import pytest
 from flax import nnx
 
-from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
+from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer, read_arguments
 from porter.runtime.training.schedules import hf_schedule
 
 pytestmark = pytest.mark.real
@@ -174,6 +174,32 @@ def test_refusals_name_the_optimizer() -> None:
         hf_optimizer("adamw_torch", 1e-3, args="rank=4")
     with pytest.raises(ValueError, match="key=value"):
         hf_optimizer("sgd", 1e-3, args="momentum")
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "read"),
+    [
+        ("sgd", "5.2.0", False),
+        ("sgd", "5.3.0", True),
+        ("rmsprop", "4.51.3", False),
+        ("rmsprop_bnb", "4.51.3", True),
+        ("rmsprop_bnb_8bit", "5.12.0", True),
+        ("adagrad", "4.51.3", False),
+        ("adamw_torch", "4.51.3", False),
+        ("lion_8bit", "5.12.0", False),
+    ],
+)
+def test_a_release_reads_arguments_of_some_optimizers(name: str, release: str, read: bool) -> None:
+    args = "lr_decay=0.5" if name == "adagrad" else "momentum=0.5"
+    grads = {"w": jnp.ones(4)}
+
+    def second(**settings: Any) -> float:
+        tx = hf_optimizer(name, 1e-3, **settings)
+        _, state = tx.update(grads, tx.init(grads), grads)
+        return float(tx.update(grads, state, grads)[0]["w"][0])
+
+    assert (second(args=args, transformers=release) == second()) is not read
+    assert read or read_arguments(name, args, release) == {}
 
 
 def test_every_name_of_transformers_is_known_or_refused_by_its_table() -> None:

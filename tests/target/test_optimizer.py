@@ -85,7 +85,6 @@ def test_optimizers(settings: str, optimizer: str) -> None:
         ("4.51.3", "'sgd'", False),
         ("5.2.0", "'rmsprop'", False),
         ("5.2.0", "'adagrad'", False),
-        ("5.2.0", "flags.name", False),
         ("5.3.0", "'sgd'", True),
         ("5.3.0", "flags.name", True),
         ("5.3.0", "'adamw_torch'", False),
@@ -98,6 +97,17 @@ def test_arguments_that_a_release_gives_no_optimizer(transformers: str, name: st
     ported = port(text + PLAIN.replace("SFTConfig('out')", f"SFTConfig('out', {settings})"))
     (row,) = (row for row in ported.fields if row.source.endswith(".optim_args"))
     assert (row.fate, "momentum=0.9" in ported.after) == (("exact", True) if reads else ("dropped", False))
+
+
+def test_arguments_of_an_optimizer_that_only_the_run_knows_go_with_the_release() -> None:
+    script = PLAIN.replace("SFTConfig('out')", "SFTConfig('out', optim=flags.name, optim_args='momentum=0.9')")
+    ported = port(f"# pip install transformers==5.2.0\n{script}")
+    assert 'args="momentum=0.9"' in ported.after.replace("'", '"') and 'transformers="5.2.0"' in ported.after
+    (row,) = (row for row in ported.fields if row.source.endswith(".optim_args"))
+    assert row.fate == "exact" and "where the run asks for one of them" in row.reason
+    assert (
+        "transformers=" not in port(f"# pip install transformers==5.3.0\n{script}").after.partition("hf_optimizer")[2]
+    )
 
 
 def test_decay_spares_norms_and_biases_of_a_whole_model_only() -> None:

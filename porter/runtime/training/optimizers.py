@@ -33,6 +33,9 @@ _ADAMW = {
 _LION = {"lion_32bit", "lion_8bit", "paged_lion_32bit", "paged_lion_8bit"}
 _RMSPROP = {"rmsprop", "rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"}
 
+_TORCHS = {"sgd", "rmsprop", "adagrad"}
+_READ_NONE = (_ADAMW - {"adamw_torch_4bit", "adamw_torch_8bit"}) | _LION | {"adamw_hf", "adafactor"}
+
 # Trainer.get_decay_parameter_names, transformers 5.12; and gemma4's skip_scale, in transformers a buffer.
 _NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)|skip_scale")
 _ADAPTER = re.compile(r"(?:_lora_[ab])?(?:\.(?:value|raw_value))?$")
@@ -49,6 +52,7 @@ def hf_optimizer(
     weight_decay: float = 0.0,
     mask: Mask | None = None,
     args: str | Mapping[str, Any] | None = None,
+    transformers: str | None = None,
 ) -> optax.GradientTransformation:
     """The optimizer that transformers builds for `optim=name`, as one optax transformation.
 
@@ -62,12 +66,13 @@ def hf_optimizer(
         weight_decay: `weight_decay`; optax's own defaults are never used.
         mask: which parameters are decayed, as optax takes it; `decay_mask` is transformers' rule.
         args: `optim_args`, "key=value,key=value" or a dict.
+        transformers: the release that the GPU run had: an optimizer for which it reads no `args` gets none.
 
     Raises:
         ValueError: for an optimizer without an optax counterpart, or an argument that it doesn't have.
     """
     name = str(getattr(name, "value", name))
-    given = _arguments(args)
+    given = read_arguments(name, args, transformers)
     rate = optax.scale_by_learning_rate(schedule)
     coupled = optax.add_decayed_weights(weight_decay, mask) if weight_decay else optax.identity()
     if name in _ADAMW:
@@ -255,6 +260,18 @@ def _adagrad(lr_decay: float, eps: float) -> optax.GradientTransformation:
         return scaled, _AdagradState(state.count + 1, total)
 
     return optax.GradientTransformation(init, update)
+
+
+def read_arguments(name: str, args: str | Mapping[str, Any] | None, transformers: str | None) -> dict[str, Any]:
+    """The arguments that the Trainer of a release gives an optimizer: before 5.3 none to PyTorch's SGD, RMSprop and
+    Adagrad, in no release any to AdamW, Lion and Adafactor."""
+    given = _arguments(args)
+    read = transformers is None or name not in _READ_NONE
+    if name in _TORCHS and transformers is not None:
+        read = version_key(transformers) >= (5, 3, 0)
+    if given and not read:
+        print(f"optim={name!r}: transformers {transformers} reads none of optim_args={args!r}, and so does the port")
+    return given if read else {}
 
 
 def _arguments(args: str | Mapping[str, Any] | None) -> dict[str, Any]:

@@ -381,5 +381,7 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     extra = porting.value("optimizer.args")
     if extra is not None and not extra.is_literal(None):
         common.append(marked(Arg(porting.text("optimizer.args"), "args"), mark(porting, "optimizer.args")))
+        if release := porting.code.get("optimizer_release"):
+            common.append(Arg(quoted(release), "transformers", "# which reads args of some optimizers alone"))
     first = mark(porting, "optimizer.name") + first
     return Call(porting.rt("hf_optimizer"), [Arg(first), Arg(porting.names.schedule), *common])

@@ -60,7 +60,9 @@ def of_hf_optimizer(given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Name and arguments of an `hf_optimizer(...)` as PyTorch's optimizer of that name would show them."""
     wanted = str(getattr(given["name"], "value", given["name"]))
     kind = next((kind for kind in KINDS if kind in wanted), wanted)
-    own = arguments_of(given.get("args"))
+    from ...runtime.training.optimizers import read_arguments
+
+    own = arguments_of(read_arguments(wanted, given.get("args"), given.get("transformers")))
     defaults = ARGUMENTS.get(kind, {})
     adam = kind in ("adamw", "lion")
     eps = given.get("eps") if kind == "adamw" else EPSILON.get(kind)
