@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 
-from .uses import syntax_tree
+from .syntax import syntax_tree
 from .versions import key
 
 # Trainer → the first release that doesn't take them.

@@ -2,7 +2,8 @@
 
 A use under a test of a version, a signature or an attribute, or in a `try` that falls back to something else, is
 guarded: the script is written for several releases there. Any other condition, `if __name__ == "__main__"` among
-them, guards nothing.
+them, guards nothing. What a class gets in the branch that asks whether a `try` has imported it is guarded, too, and
+`if_there`: a release that has the class has to take it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+
+from .syntax import called_in, entries_of, syntax_tree
+from .unsloth_uses import before_unsloth, taken_by_unsloth
 
 _GUARDING = re.compile(
     r"__version__|\bversion(?:_info)?\b|\bVersion\b|\bsignature\b|\bhasattr\b|\bfind_spec\b|getfullargspec"
@@ -19,8 +23,7 @@ _GUARDING = re.compile(
 )
 _NARROW = ("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError")
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
-# What Unsloth adds to the configs that it writes anew; what else a script gives them has to be TRL's.
-OF_UNSLOTH_S_CONFIGS = ("max_seq_length", "dataset_num_proc", "dataset_text_field", "packing", "vllm_sampling_params")
+GUARDED, IF_THERE = 1, 2  # how a use is guarded; 0 where it isn't
 _OBJECTS = re.compile(r"Trainer$|Arguments$|Config$")
 
 
@@ -34,6 +37,7 @@ class Use:
     line: int = 0
     guarded: bool = False
     imported: bool = False
+    if_there: bool = False
 
     @property
     def last(self) -> str:
@@ -58,10 +62,11 @@ class _Reader(ast.NodeVisitor):
         self.classes: dict[str, _Class] = {}
         self.types: dict[tuple[str, str], str | None] = {}  # by scope and name: the class of an object
         self.parsers: dict[str, list[str | None]] = {}
-        self.spread: dict[str, list[tuple[str, int, bool]] | None] = {}  # by a name; by `class.name`, `name[key]` too
+        self.spread: dict[str, list[tuple[str, int, int]] | None] = {}  # by a name; by `class.name`, `name[key]` too
         self.tainted: set[str] = set()
+        self.chosen: set[str] = set()  # names of a class where a `try` has imported it, else of another
         self.scopes = [""]
-        self.guards = 0
+        self.guards = self.there = 0  # `there`: those that only ask whether a class has been imported
         self.uses: list[Use] = []
 
     # Names
@@ -103,7 +108,20 @@ class _Reader(ast.NodeVisitor):
 
     def add(self, name: str, line: int, **what: object) -> None:
         if name.partition(".")[0] in self.roots:
-            self.uses.append(Use(name, line=line, guarded=self.guards > 0, **what))  # type: ignore[arg-type]
+            how = self._how()
+            self.uses.append(Use(name, line=line, guarded=how > 0, if_there=how == IF_THERE, **what))  # type: ignore[arg-type]
+
+    def _how(self) -> int:
+        return 0 if not self.guards else IF_THERE if self.guards == self.there else GUARDED
+
+    @contextmanager
+    def _within(self, how: int) -> Iterator[None]:
+        """What is read within it is guarded, `IF_THERE` a class is, or neither (0)."""
+        self.guards += how > 0
+        self.there += how == IF_THERE
+        yield
+        self.guards -= how > 0
+        self.there -= how == IF_THERE
 
     # Statements
 
@@ -160,20 +178,28 @@ class _Reader(ast.NodeVisitor):
     visit_AsyncFunctionDef = visit_FunctionDef
 
     def visit_If(self, node: ast.If) -> None:
-        self._guarded(node.test, [*node.body, *node.orelse])
+        self._guarded(node.test, node.body, node.orelse)
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
-        self._guarded(node.test, [node.body, node.orelse])
+        self._guarded(node.test, [node.body], [node.orelse])
 
-    def _guarded(self, test: ast.expr, parts: Iterable[ast.AST]) -> None:
+    def _guarded(self, test: ast.expr, body: Iterable[ast.AST], orelse: Iterable[ast.AST]) -> None:
         self.visit(test)
         guards = self._guards(test)
-        self.guards += guards
-        for part in parts:
-            if guards:
-                self._renamed(part)
-            self.visit(part)
-        self.guards -= guards
+        there = IF_THERE if self._asks_if_there(test) else GUARDED
+        for parts, how in ((body, there if guards else 0), (orelse, GUARDED if guards else 0)):
+            with self._within(how):
+                for part in parts:
+                    if guards:
+                        self._renamed(part)
+                    self.visit(part)
+
+    def _asks_if_there(self, test: ast.expr) -> bool:
+        """`SFTConfig is not None`, or `SFTConfig`: a class of a library's."""
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.IsNot):
+            other = test.comparators[0]
+            test = test.left if isinstance(other, ast.Constant) and other.value is None else test
+        return isinstance(test, ast.Name) and self.library_name(self.qualified(test)) is not None
 
     def _renamed(self, part: ast.AST) -> None:
         """`settings["new"] = settings.pop("old")` for the releases that have it: the old name dates nothing."""
@@ -183,7 +209,7 @@ class _Reader(ast.NodeVisitor):
             word = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
             name = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
             if known := self.spread.get(name):
-                self.spread[name] = [(key, line, guarded or key == word) for key, line, guarded in known]
+                self.spread[name] = [(key, line, GUARDED if key == word else how) for key, line, how in known]
 
     def _guards(self, test: ast.expr) -> bool:
         names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
@@ -207,7 +233,7 @@ class _Reader(ast.NodeVisitor):
             return False
         if any(re.search(rf"\b{name}\b", said) for name in _NARROW):
             return True
-        again = _called(node.body) & _called(handler.body) - {"print"}
+        again = called_in(node.body) & called_in(handler.body) - {"print"}
         imports = all(isinstance(one, ast.Import | ast.ImportFrom | ast.Assign | ast.Pass) for one in node.body)
         return said in ("", "Exception", "BaseException") and bool(again or imports)
 
@@ -228,7 +254,7 @@ class _Reader(ast.NodeVisitor):
             word = target.slice.value if isinstance(target.slice, ast.Constant) else None
             known = self.spread.get(self._place(target.value))
             if known is not None and isinstance(word, str):
-                known.append((word, target.lineno, self.guards > 0))
+                known.append((word, target.lineno, self._how()))
             return
         if kept := self._place(target):
             self._holds(kept, value)
@@ -240,6 +266,9 @@ class _Reader(ast.NodeVisitor):
             return
         if not isinstance(target, ast.Name):
             return
+        if isinstance(value, ast.IfExp) and self._asks_if_there(value.test):
+            self.chosen.add(target.id)
+            value = value.body  # Config = SFTConfig if SFTConfig is not None else TrainingArguments
         if self._guards(value) or (self.guards and isinstance(value, ast.Constant)):
             self.tainted.add(target.id)
         name = self.qualified(value)
@@ -251,9 +280,9 @@ class _Reader(ast.NodeVisitor):
 
     def _holds(self, place: str, value: ast.expr) -> None:
         """Note the keys of a dictionary, and of those in it, that `place` is given; only where nothing else is."""
-        literal = _entries(value)
+        literal = entries_of(value)
         known = literal is not None and place not in self.spread
-        self.spread[place] = [(word, line, self.guards > 0) for word, line in literal or ()] if known else None
+        self.spread[place] = [(word, line, self._how()) for word, line in literal or ()] if known else None
         for key, inner in zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else ():
             if isinstance(key, ast.Constant) and isinstance(inner, ast.Dict):
                 self._holds(f"{place}[{key.value!r}]", inner)
@@ -314,7 +343,9 @@ class _Reader(ast.NodeVisitor):
         if name is not None and real is not None:
             skipped: set[str] = self.own(name)
             if not (name in self.classes and self.classes[name].constructs):
-                self._keywords(real, node, skipped)
+                chosen = isinstance(node.func, ast.Name) and node.func.id in self.chosen
+                with self._within(IF_THERE if chosen else 0):
+                    self._keywords(real, node, skipped)
         elif isinstance(node.func, ast.Attribute):
             kind = self.kind(node.func.value)
             real = self.library_name(kind)
@@ -328,19 +359,18 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _keywords(self, name: str, node: ast.Call, skipped: set[str]) -> None:
-        given: list[tuple[str, int, bool]] = []
+        given: list[tuple[str, int, int]] = []
         for keyword in node.keywords:
             if keyword.arg is not None:
-                given.append((keyword.arg, keyword.value.lineno, False))
-            elif (literal := _entries(keyword.value)) is not None:
-                given += [(word, line, False) for word, line in literal]
+                given.append((keyword.arg, keyword.value.lineno, 0))
+            elif (literal := entries_of(keyword.value)) is not None:
+                given += [(word, line, 0) for word, line in literal]
             else:
                 given += self.spread.get(self._place(keyword.value)) or []
-        for word, line, guarded in given:
+        for word, line, how in given:
             if word not in skipped:
-                self.guards += guarded
-                self.add(name, line, keywords=(word,))
-                self.guards -= guarded
+                with self._within(how):
+                    self.add(name, line, keywords=(word,))
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         kind = self.kind(node.value)
@@ -356,29 +386,6 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
 
-def _called(body: list[ast.stmt]) -> set[str]:
-    return {ast.unparse(part.func) for one in body for part in ast.walk(one) if isinstance(part, ast.Call)}
-
-
-def _entries(value: ast.expr) -> list[tuple[str, int]] | None:
-    """The keys of a `dict(...)` call or a dict literal and their lines; None for anything else."""
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict" and not value.args:
-        return [(word.arg, word.value.lineno) for word in value.keywords if word.arg]
-    if isinstance(value, ast.Call) and ast.unparse(value.func) in ("field", "dataclasses.field"):
-        made = [word.value.body for word in value.keywords if isinstance(word.value, ast.Lambda)]
-        return _entries(made[0]) if made else None
-    if isinstance(value, ast.Dict):
-        keys = [one for one in value.keys if isinstance(one, ast.Constant)]
-        return [(one.value, one.lineno) for one in keys if isinstance(one.value, str)]
-    return None
-
-
-@lru_cache(maxsize=1)
-def syntax_tree(text: str) -> ast.Module:
-    """The text as Python's own parser reads it, of which several ask one thing each. SyntaxError as it raises it."""
-    return ast.parse(text)
-
-
 def uses_of(text: str, roots: Iterable[str] = ("trl", "transformers", "peft", "accelerate")) -> list[Use]:
     """What a script uses, in the order of its lines. SyntaxError for text that isn't Python."""
     return list(_read(text, tuple(roots)))
@@ -389,32 +396,9 @@ def _read(text: str, roots: tuple[str, ...]) -> Iterator[Use]:
     tree = syntax_tree(text)
     reader.visit(tree)
     patched = re.search(r"(?m)^\s*(?:from|import) unsloth\b", text) is not None
-    before = _before_unsloth(tree) if patched else frozenset()
+    before = before_unsloth(tree) if patched else frozenset()
     for use in reader.uses:
         of_trl = not use.name.startswith("trl.") or not before.isdisjoint(use.name.split("."))
         if patched and not use.imported and not of_trl and taken_by_unsloth(use.name, use.keywords):
             use = Use(use.name, use.keywords, use.attributes, use.line, True)
         yield use
-
-
-def imported_before_unsloth(text: str) -> frozenset[str]:
-    """Classes that a script takes from TRL before it imports Unsloth: they stay TRL's own. SyntaxError as above."""
-    return _before_unsloth(syntax_tree(text)) if "unsloth" in text else frozenset()
-
-
-def _before_unsloth(tree: ast.Module) -> frozenset[str]:
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    roots = {node: _roots_of(node) for node in imports}
-    first = min((node.lineno for node in imports if "unsloth" in roots[node]), default=0)
-    taken = [node for node in imports if isinstance(node, ast.ImportFrom) and roots[node] == {"trl"}]
-    return frozenset(alias.name for node in taken if node.lineno < first for alias in node.names)
-
-
-def _roots_of(node: ast.Import | ast.ImportFrom) -> set[str]:
-    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-    return {name.partition(".")[0] for name in names}
-
-
-def taken_by_unsloth(name: str, keywords: Iterable[str]) -> bool:
-    """Whether Unsloth makes every release of TRL take these keywords of `name`: a trainer's all, a config's few."""
-    return not name.endswith("Config") or all(keyword in OF_UNSLOTH_S_CONFIGS for keyword in keywords)

@@ -236,3 +236,35 @@ def test_a_name_that_trl_lost_dates_a_script_beside_unsloth(names: str, trl: str
     assert found.recipe.versions["trl"].startswith(trl) and f'unsloth="{unsloth}"' in found.after
     pinned = port(f"# pip install trl=={trl}\n{BESIDE_UNSLOTH.format(names=names)}")
     assert 'unsloth="2026.8.19"' in pinned.after  # whose wheel takes that TRL
+
+
+TRIED = """try:
+    from trl import SFTConfig
+except ImportError:
+    SFTConfig = None
+from datasets import load_dataset
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+kwargs = {{"output_dir": "out", "max_steps": 5}}
+if SFTConfig is not None:
+    kwargs["{keyword}"] = 512
+Config = SFTConfig if SFTConfig is not None else TrainingArguments
+rows = load_dataset("some/rows", split="train")
+trainer = SFTTrainer("Qwen/Qwen2.5-0.5B", args=Config(**kwargs), train_dataset=rows)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("above", "keyword", "read"),
+    [
+        ("", "max_seq_length", "0.19.1"),  # with the class, and without what it was given no more
+        ("", "max_length", "1.16.0"),
+        ("# pip install trl==0.8.6\n", "max_seq_length", "0.8.6"),  # which hasn't the class
+        ("# pip install trl==0.12.2\n", "max_seq_length", "0.12.2"),
+    ],
+)
+def test_what_a_class_gets_where_it_is_there_is_of_its_releases(above: str, keyword: str, read: str) -> None:
+    found = port(above + TRIED.format(keyword=keyword))
+    assert found.recipe.versions["trl"].partition(" ")[0] == read, found.recipe.versions

@@ -17,7 +17,8 @@ import libcst as cst
 
 from ...releases.history import LIBRARIES, history
 from ...releases.plain_arguments import plain_arguments
-from ...releases.uses import Use, imported_before_unsloth, taken_by_unsloth, uses_of
+from ...releases.unsloth_uses import imported_before_unsloth, taken_by_unsloth
+from ...releases.uses import Use, uses_of
 from ...runtime.facts.field_tables import version_key
 from ...source.calls import may_not_run
 from ...source.launch.launched_with import words_of_launches
@@ -80,6 +81,7 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
     if not unsloth:
         yield from _refused_values(porting, library)
+        yield from _taken_where_there(porting, library)
     known, seen = history(), set()
     used = list(dict.fromkeys((name, tuple(keywords)) for name, keywords in _uses(porting)))
     if not unsloth:
@@ -104,6 +106,15 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
                 yield Evidence(text, new, gone)
                 if (ignored := _ignored_from(porting, library, name, keyword)) is not None:
                     yield Evidence(f"{text} in effect", None, ignored, acts=True)
+
+
+def _taken_where_there(porting: Training, library: str) -> Iterator[Evidence]:
+    """What a class is given where a `try` has imported it: a release that has the class takes it."""
+    for use in _written(porting):
+        for keyword in use.keywords if use.if_there and use.name.startswith(SOURCES) else ():
+            _, gone = history().lifetime(library, use.name, keyword)
+            if gone:
+                yield Evidence(f"{use.last}({keyword}=)", None, gone)
 
 
 def _ignored_from(porting: Training, library: str, name: str, keyword: str) -> str | None:
