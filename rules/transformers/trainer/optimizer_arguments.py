@@ -9,7 +9,7 @@ Why: before transformers 5.3 the Trainer made PyTorch's SGD, RMSprop and Adagrad
 from __future__ import annotations
 
 from porter.packs.api import Phase, Porting, Value, is_before, step
-from porter.packs.script import release_of
+from porter.packs.script import plain_version, release_of
 from porter.packs.training import Training
 
 PART_OF = "transformers"
@@ -47,4 +47,5 @@ def write_optimizer_release(porting: Porting) -> None:
     """The release, of which the port asks whether an optimizer that only the run knows reads any."""
     name = porting.value("optimizer.name")
     if name is not None and not name.known and is_before(porting, "transformers", READ_SINCE):
-        porting.code["optimizer_release"] = str(release_of(porting, "transformers"))
+        known = plain_version(porting.versions.get("transformers", "")) or release_of(porting, "transformers")
+        porting.code["optimizer_release"] = str(known)

@@ -139,6 +139,8 @@ def train(
             b2=training_args.adam_beta2,
             eps=training_args.adam_epsilon,
             weight_decay=training_args.weight_decay,
+            args=training_args.optim_args,
+            transformers="4.57",  # which reads args of some optimizers alone
         ),
     )
     training_args.resume_from_checkpoint = resume_from_checkpoint

@@ -67,6 +67,8 @@ def train():
             b2=training_args.adam_beta2,
             eps=training_args.adam_epsilon,
             weight_decay=training_args.weight_decay,
+            args=training_args.optim_args,
+            transformers="4.45",  # which reads args of some optimizers alone
         ),
     )
     training_args.resume_from_checkpoint = rt.get_last_checkpoint(training_args.output_dir)

@@ -65,6 +65,8 @@ optimizer = optax.chain(
         eps=training_args.adam_epsilon,
         weight_decay=training_args.weight_decay,
         mask=rt.older_decay_mask(model, "4.46"),  # which norms decay, as in this release
+        args=training_args.optim_args,
+        transformers="4.46",  # which reads args of some optimizers alone
     ),
 )
 trainer = rt.PreferenceTrainer(
