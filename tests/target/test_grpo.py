@@ -305,25 +305,28 @@ def test_a_short_step_is_divided_as_transformers_did(
 
 
 @pytest.mark.parametrize(
-    ("held", "completion", "said", "severity"),
+    ("held", "prompt", "completion", "said", "severity"),
     [
-        ("512", "500", "are 700", "warning"),
-        ("1024", "500", "no more tokens together", ""),
-        ("LENGTH", "LENGTH - 200", "no more tokens together", ""),
-        ("LENGTH", "LENGTH // 4 * 3", "so many tokens together", "info"),
+        ("512", "200", "500", "are 700", "warning"),
+        ("1024", "200", "500", "no more tokens together", ""),
+        ("LENGTH", "200", "LENGTH - 200", "no more tokens together", ""),
+        ("LENGTH", "200", "LENGTH // 4 * 3", "so many tokens together", "info"),
+        ("LENGTH", "LENGTH // 2", "LENGTH // 2", "no more tokens together", ""),
+        ("LENGTH", "PROMPT", "LENGTH - PROMPT", "no more tokens together", ""),
+        ("LENGTH", "PROMPT", "LENGTH // 2", "so many tokens together", "info"),
     ],
 )
 def test_a_length_of_unsloths_model_holds_prompt_and_completion(
-    tmp_path: Path, held: str, completion: str, said: str, severity: str
+    tmp_path: Path, held: str, prompt: str, completion: str, said: str, severity: str
 ) -> None:
     (tmp_path / "requirements.txt").write_text("trl==0.24.0\ntransformers==4.57.0\nunsloth==2025.11.1\n")
     (tmp_path / "train.py").write_text(
         "import os\nfrom unsloth import FastLanguageModel\nfrom datasets import load_dataset\n"
-        "from trl import GRPOConfig, GRPOTrainer\nLENGTH = int(os.environ['X'])\n"
+        "from trl import GRPOConfig, GRPOTrainer\nLENGTH, PROMPT = int(os.environ['X']), int(os.environ['Y'])\n"
         f"model, tokenizer = FastLanguageModel.from_pretrained('unsloth/Qwen3-0.6B', max_seq_length={held})\n"
         "model = FastLanguageModel.get_peft_model(model, r=8, target_modules=['q_proj'], lora_alpha=8)\n"
         "trainer = GRPOTrainer(model=model, processing_class=tokenizer, reward_funcs=lambda prompts, **_: [0.0],\n"
-        f"    args=GRPOConfig('out', max_prompt_length=200, max_completion_length={completion}),\n"
+        f"    args=GRPOConfig('out', max_prompt_length={prompt}, max_completion_length={completion}),\n"
         "    train_dataset=load_dataset('a/b')['train'])\n"
         "trainer.train()\n"
     )

@@ -49,10 +49,12 @@ def _is_within(held: Value, prompt: Value | None, completion: Value | None) -> b
         return ahead is not None and behind is not None and ahead + behind <= length
     for tried in TRIED:
         first = _calculated(_code(prompt), {_code(held): tried})
-        known = {_code(prompt): tried // 2} if first is None else {}
-        rest = _calculated(_code(completion), {**known, _code(held): tried})
-        if rest is None or (tried // 2 if first is None else first) + rest > tried:
-            return False
+        # A length that isn't known is any: `LENGTH - PROMPT` is within for each of them, `LENGTH // 2` isn't.
+        for ahead in (1, tried // 2, tried - 1) if first is None else (first,):
+            known = {_code(prompt): ahead} if first is None else {}
+            rest = _calculated(_code(completion), {**known, _code(held): tried})
+            if rest is None or ahead + rest > tried:
+                return False
     return True
 
 
