@@ -168,6 +168,26 @@ def test_two_tables_are_joined_by_a_key_that_both_have() -> None:
     assert [row["kind_id"] for row in made_up_rows({"kind_id": "key"}, 4)] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("read", "kind"),
+    [
+        ("row['kind_id'].strip()", "text key"),
+        ("row['kind_id'] == 'a'", "text key"),
+        ("int(row['kind_id'])", "key"),
+        ("row['thing']", "key"),
+    ],
+)
+@pytest.mark.parametrize("on", ["on='kind_id'", "left_on='kind_id', right_on='id'"])
+def test_a_key_that_is_read_as_text_is_a_text_in_both_tables(read: str, kind: str, on: str) -> None:
+    text = (
+        f"a, b = pd.read_csv('things.csv'), pd.read_csv('kinds.csv')\nboth = a.merge(b, {on})\n"
+        f"both['text'] = both.apply(lambda row: row['thing'] if {read} else '', axis=1)\n"
+    )
+    first, second = (read.columns for read in find_reads([text]).reads)
+    assert first["kind_id"] == second["kind_id" if "left" not in on else "id"] == kind
+    assert [row["k"] for row in made_up_rows({"k": "text key"}, 2)] == ["key 0", "key 1"]
+
+
 def test_a_dataset_that_is_called_tokenized_has_tokens() -> None:
     text = "rows = load_dataset('me/cnn_tokenized')\nSFTTrainer(model, train_dataset=rows['train']).train()"
     assert find_reads([text]).reads[0].columns == {"input_ids": "block", "attention_mask": "mask", "labels": "block"}

@@ -149,10 +149,14 @@ class Methods:
 
     def joined(self, node: ast.Call, left: Shape, right: Shape, scope: Any) -> Shape:
         """Two tables by a key that both have; what is read of the rows is the first one's."""
+        keys: dict[str, list[Shape]] = {"left_on": [], "right_on": []}
         for word in node.keywords:
-            for side, names in ((left, ("on", "left_on")), (right, ("on", "right_on"))):
-                for column in self.texts(word.value, scope) if word.arg in names else ():
+            for side, own in ((left, "left_on"), (right, "right_on")):
+                for column in self.texts(word.value, scope) if word.arg in ("on", own) else ():
                     side.item().load(column).use(KEY)
+                    keys[own].append(side.item().load(column))
+        for one, other in zip(*keys.values(), strict=False):
+            merge(one, other)  # a text in both, or a number
         held = Shape()
         self.datasets += [held, left, right]
         self.later.append((held, left))

@@ -68,8 +68,8 @@ class _Draw:
             return self.nested(name, kind, depth)
         if kind == "choice":
             return self.index % 3 != 0
-        if kind == "key":
-            return self.index
+        if kind in ("key", "text key"):
+            return self.index if kind == "key" else f"key {self.index}"
         if kind == "number":
             return self.draw.randrange(100)
         if kind == "numeral":

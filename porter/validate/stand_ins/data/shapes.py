@@ -195,7 +195,8 @@ def _plain(name: str, here: Shape, textual: bool) -> Kind:
     if here.among:
         return {"one of": list(here.among)}
     if KEY in here.uses:
-        return "key"
+        read = textual or any(isinstance(value, str) for value in here.literals)
+        return "text key" if read and "numeral" not in here.uses else "key"
     lower = name.lower()
     if CLASSES in here.uses:
         return _classes(lower, here)
