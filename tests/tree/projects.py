@@ -35,12 +35,26 @@ def load_model(name):
 """
 
 
-def ported(folder: Path, imports: str, load: str, script: str = "train.py", **modules: str) -> Port:
-    """The port of `script` in a project of the modules: `src__models` is `src/models.py`."""
-    folder.mkdir(exist_ok=True)
-    (folder / "LICENSE").write_text("free\n")  # the root of a project
-    files = {f"{name.replace('__', '/')}.py": text for name, text in modules.items()}
-    for name, text in {script: SCRIPT.format(imports=imports, load=load), **files}.items():
+def project(folder: Path, files: dict[str, str]) -> None:
+    """Writes the files, below a folder that is the root of a project."""
+    for name, text in {"LICENSE": "free\n", **files}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+
+
+def ported(
+    folder: Path,
+    imports: str,
+    load: str,
+    script: str = "train.py",
+    changed: tuple[str, str] = ("", ""),
+    **modules: str,
+) -> Port:
+    """The port of `script` in a project of the modules: `src__models` is `src/models.py`. `changed` is a part of the
+    script and what stands there instead.
+    """
+    text = SCRIPT.format(imports=imports, load=load)
+    assert changed[0] in text
+    files = {f"{name.replace('__', '/')}.py": each for name, each in modules.items()}
+    project(folder, {script: text.replace(*changed), **files})
     return port_script(folder / script)

@@ -12,6 +12,8 @@ from porter.front.port_script import port_script
 from porter.front.with_modules import port_with_modules
 from porter.port import Options
 
+from .projects import project
+
 TRAINER = """\
 from peft import LoraConfig
 from trl import SFTConfig, SFTTrainer
@@ -46,16 +48,15 @@ train(load_model(name), load_dataset("some/rows", split="train"), AutoTokenizer.
 """
 
 
-def project(folder: Path, **files: str) -> Path:
+def called(folder: Path, **files: str) -> Path:
     """A project of the modules; the one that trains."""
-    (folder / "LICENSE").write_text("free\n")  # the root of a project
-    for name, text in {"trainers": TRAINER, "models": MODELS, **files}.items():
-        (folder / f"{name}.py").write_text(text)
+    modules = {"trainers": TRAINER, "models": MODELS, **files}
+    project(folder, {f"{name}.py": text for name, text in modules.items()})
     return folder / "trainers.py"
 
 
 def test_it_is_ported_as_its_caller_calls_it(tmp_path: Path) -> None:
-    port = port_script(project(tmp_path, main=MAIN))
+    port = port_script(called(tmp_path, main=MAIN))
     assert port.status == "ported" and port.path.endswith("trainers.py")
     assert "def train(model, rows, tokenizer):" in port.after and "trl" not in port.after.replace('trl="', "")
     assert port.recipe.trainer == "trl.SFTTrainer"
@@ -69,7 +70,7 @@ def test_modules_of_its_own_are_written_with_it(tmp_path: Path) -> None:
     settings = "from peft import LoraConfig\n\n\ndef adapters(rank):\n    return LoraConfig(r=rank)\n"
     trainer = TRAINER.replace("from peft import LoraConfig\n", "from settings import adapters\n")
     trainer = trainer.replace("LoraConfig(r=8)", "adapters(8)")
-    port = port_script(project(tmp_path, main=MAIN, trainers=trainer, settings=settings))
+    port = port_script(called(tmp_path, main=MAIN, trainers=trainer, settings=settings))
     assert port.status == "ported"
     assert "from settings_tunix import adapters" in port.after
     assert [module.beside for module in port.modules] == ["settings_tunix.py"]
@@ -86,7 +87,7 @@ def test_modules_of_its_own_are_written_with_it(tmp_path: Path) -> None:
     ],
 )
 def test_without_a_caller_that_is_ported_a_person_is_asked(tmp_path: Path, files: dict[str, str]) -> None:
-    port = port_script(project(tmp_path, **files))
+    port = port_script(called(tmp_path, **files))
     assert port.status == "partial"
     assert any("where this model comes from" in each.message for each in port.findings)
 
@@ -96,7 +97,7 @@ def test_a_caller_that_takes_too_long_costs_no_port(tmp_path: Path, monkeypatch:
         while True:
             sleep(0.01)
 
-    path = project(tmp_path, main=MAIN)
+    path = called(tmp_path, main=MAIN)
     alone = port_with_modules(path, Options())
     monkeypatch.setattr(porter.front.port_script, "port_by_caller", slow)
     start = monotonic()

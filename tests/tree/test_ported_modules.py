@@ -9,7 +9,7 @@ import pytest
 from porter.front.port_file import port_file
 from porter.front.port_script import port_script
 
-from .projects import MODELS, ported
+from .projects import MODELS, ported, project
 
 
 def test_a_model_that_tunix_has_not_in_settings_of_another_module(tmp_path: Path) -> None:
@@ -33,14 +33,8 @@ class Settings:
         "(name", "(settings.model.model_name"
     )
     imports = "from models import load_model\nfrom settings import Settings"
-    port = ported(tmp_path, imports, "(lambda load: load)(load_model)", models=models, settings=settings)
-    script = (
-        (tmp_path / "train.py")
-        .read_text()
-        .replace('(lambda load: load)(load_model)("Qwen/Qwen3-0.6B")', "load_model(Settings())")
-    )
-    (tmp_path / "train.py").write_text(script)
-    port = port_script(tmp_path / "train.py")
+    changed = ('load_model("Qwen/Qwen3-0.6B")', "load_model(Settings())")
+    port = ported(tmp_path, imports, "load_model", changed=changed, models=models, settings=settings)
     assert port.status == "partial"
     assert any(
         "google/gemma-3n-e2b-it (ModelSettings.model_name): Tunix doesn't have" in each.message
@@ -89,10 +83,8 @@ trainer.train()
 def test_a_module_that_needs_a_change_beside_a_script_that_is_whole_alone(
     tmp_path: Path, loads: str, annotation: str, changes: bool
 ) -> None:
-    (tmp_path / "LICENSE").write_text("free\n")
-    (tmp_path / "train.py").write_text(WHOLE_ALONE)
     rows = ROWS.replace(": Dataset, more", f"{annotation}, more").replace("return load_dataset", f"return {loads}")
-    (tmp_path / "rows.py").write_text(f"import company\n{rows}")
+    project(tmp_path, {"train.py": WHOLE_ALONE, "rows.py": f"import company\n{rows}"})
     assert port_file(tmp_path / "train.py").status == "ported"
     port = port_script(tmp_path / "train.py")
     assert port.status == "ported"
@@ -161,9 +153,7 @@ def load_model(name):
 
 
 def test_a_line_that_a_message_names_is_that_of_its_file(tmp_path: Path) -> None:
-    (tmp_path / "LICENSE").write_text("free\n")
-    (tmp_path / "helpers.py").write_text(HELPERS)
-    (tmp_path / "train.py").write_text(LOOP)
+    project(tmp_path, {"helpers.py": HELPERS, "train.py": LOOP})
     port = port_script(tmp_path / "train.py")
     said = [finding.message for finding in port.findings if "What the loop prints and logs" in finding.message]
     assert len(said) == 1 and "(line 18)" in said[0], [str(finding) for finding in port.findings]

@@ -13,7 +13,7 @@ from porter.front.port_script import port_script
 from porter.port import Port
 from porter.recipe import Receipt
 
-from .projects import MODELS, SCRIPT, ported
+from .projects import MODELS, SCRIPT, ported, project
 
 
 def test_a_module_of_a_package_that_is_called_as_a_library_is(tmp_path: Path) -> None:
@@ -31,11 +31,8 @@ def install(trainer):
     trainer.add_callback(Log())
 """
     imports = "from models import load_model\nfrom utils.logging import install"
-    folder = tmp_path / "p"
-    ported(folder, imports, "load_model", models=MODELS, utils__logging=logs)
-    script = (folder / "train.py").read_text().replace("trainer.train()", "install(trainer)\ntrainer.train()")
-    (folder / "train.py").write_text(script)
-    port = port_script(folder / "train.py")
+    changed = ("trainer.train()", "install(trainer)\ntrainer.train()")
+    port = ported(tmp_path / "p", imports, "load_model", changed=changed, models=MODELS, utils__logging=logs)
     assert port.status == "ported" and "from logging_tunix import install" in port.after
     assert any("trainer.training_hooks.add(Log())" in module.after for module in port.modules)
 
@@ -51,11 +48,8 @@ def print_counts(model):
     print(f"{trained} of {total}")
 """
     imports = "from models import load_model\nfrom counts import print_counts"
-    folder = tmp_path / "p"
-    ported(folder, imports, "load_model", models=MODELS, counts=counts)
-    script = (folder / "train.py").read_text().replace("trainer = ", "print_counts(model)\ntrainer = ")
-    (folder / "train.py").write_text(script)
-    port = port_script(folder / "train.py")
+    changed = ("trainer = ", "print_counts(model)\ntrainer = ")
+    port = ported(tmp_path / "p", imports, "load_model", changed=changed, models=MODELS, counts=counts)
     assert port.status == "ported"
     assert [each.beside for each in port.modules] == ["models_tunix.py"] and "counts" not in port.after
     (said,) = [each for each in port.findings if "counts.py" in each.message]
@@ -164,10 +158,8 @@ def test_a_change_that_cant_be_written_beside_is_said(tmp_path: Path) -> None:
     script = SCRIPT.replace("{imports}", "from transformers import AutoModelForCausalLM, AutoTokenizer\n{imports}")
     script = script.replace("model, tokenizer = {load}", "tokenizer = AutoTokenizer.from_pretrained")
     script = script.replace("model=model", 'model="Qwen/Qwen3-0.6B"').replace("1e-4", "1e-4, max_steps=steps()")
-    (tmp_path / "LICENSE").write_text("free\n")
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "settings.py").write_text(settings)
-    (tmp_path / "train.py").write_text(script.replace("{imports}", "from src.settings import steps"))
+    script = script.replace("{imports}", "from src.settings import steps")
+    project(tmp_path, {"src/settings.py": settings, "train.py": script})
     port = port_script(tmp_path / "train.py")
     assert (port.status, port.modules) == ("partial", ())
     (said,) = [each for each in port.findings if each.severity == "error"]
@@ -195,10 +187,7 @@ click.command()(train)()
 
 
 def test_an_import_in_a_function_of_a_package(tmp_path: Path) -> None:
-    (tmp_path / "LICENSE").write_text("free\n")
-    for name, text in {"app/cli/train.py": LAZY, "app/models.py": MODELS, "app/__init__.py": ""}.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    project(tmp_path, {"app/cli/train.py": LAZY, "app/models.py": MODELS, "app/__init__.py": ""})
     port = port_script(tmp_path / "app/cli/train.py")
     assert port.status == "ported" and [each.beside for each in port.modules] == ["models_tunix.py"]
     told, used = port.after.index("sys.path.append("), port.after.index("    from models_tunix import load_model\n")
