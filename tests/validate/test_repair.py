@@ -17,7 +17,7 @@ from porter.validate.stand_ins.data.repair import propose_repair
 from porter.validate.stand_ins.data.rows import made_up_rows
 
 from . import forked
-from .test_made_up_data import OBSERVED
+from .observed import OBSERVED
 
 KNOWN = {"data": {"columns": {"prompt": "text", "answers": "text"}}}
 
