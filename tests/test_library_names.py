@@ -23,7 +23,6 @@ WORD = re.compile(rf"(?<![a-z0-9])({'|'.join(LIBRARIES)})(?![a-z0-9])", re.IGNOR
 # By file, the libraries that stand in its names and in its texts that are names, not sentences.
 KNOWN: dict[str, str] = {
     "engine/answering/library_names.py": "transformers trl unsloth",
-    "engine/answering/unclaimed_configs.py": "peft transformers trl unsloth",
     "engine/assembling/imports.py": "accelerate bitsandbytes datasets deepspeed peft torch transformers trl unsloth",
     "engine/assembling/installs.py": "accelerate bitsandbytes datasets deepspeed peft torch transformers trl "
     "unsloth vllm",
@@ -38,9 +37,6 @@ KNOWN: dict[str, str] = {
     "engine/dating/release.py": "accelerate peft transformers trl",
     "engine/dating/row_order.py": "accelerate transformers trl",
     "engine/dating/said_release.py": "transformers trl",
-    "engine/loops/loop_trainer.py": "accelerate deepspeed peft torch transformers",
-    "engine/loops/unread/unknown_training.py": "accelerate datasets torch trl unsloth",
-    "engine/packs/packs.py": "accelerate bitsandbytes datasets peft swanlab torch transformers trl unsloth",
     "engine/pipeline.py": "trl",
     "engine/reading/adapters.py": "peft trl unsloth",
     "engine/reading/kept_configs.py": "deepspeed",
@@ -53,9 +49,7 @@ KNOWN: dict[str, str] = {
     "engine/reading/read_trainer.py": "transformers trl",
     "engine/reading/unseen_models.py": "peft",
     "engine/script/fill_from_tables.py": "unsloth",
-    "engine/script/following/where_models_come_from.py": "peft transformers unsloth",
     "engine/settling/taken_keywords.py": "transformers trl",
-    "engine/settling/unused.py": "accelerate torch",
     "engine/tokens/numpy_tokens.py": "torch",
     "engine/tokens/tokenizers.py": "transformers",
     "front/doctor.py": "accelerate datasets huggingface_hub peft torch transformers trl",
@@ -74,8 +68,8 @@ KNOWN: dict[str, str] = {
     "source/machine/library_constants.py": "peft torch transformers",
     "source/module.py": "accelerate datasets peft transformers trl unsloth",
     "source/notebooks/magics.py": "wandb",
-    "source/project/modules.py": "accelerate bitsandbytes datasets deepspeed huggingface_hub peft ray "
-    "swanlab torch transformers trl unsloth vllm wandb",
+    "source/project/modules.py": "accelerate bitsandbytes datasets deepspeed huggingface_hub peft ray swanlab "
+    "torch transformers trl unsloth vllm wandb",
     "source/project/pins.py": "accelerate datasets modal peft transformers trl unsloth",
     "source/project/other_models.py": "unsloth",
     "source/values.py": "torch",

@@ -11,10 +11,9 @@ import re
 from ..port import Options
 from ..source.merged import Merged
 from ..source.module import Module
-from .answering.unclaimed_configs import LIBRARIES
 from .loops.loop_trainer import may_train_language
 from .packs.packs import Pack
-from .script.fill_from_tables import mentions_import, tables_by_class
+from .script.fill_from_tables import configuring, mentions_import, tables_by_class
 
 TRAINER = "Trainer"  # that a table or a refusal knows, or nobody
 # The call that every loop by hand makes, `(loss.backward)()` too.
@@ -32,11 +31,11 @@ def is_foreign(module: Module, options: Options, packs: tuple[Pack, ...]) -> boo
         return False
     if not all(pack.built_in for pack in packs) or TRAINER in module.text:
         return False
-    if BACKWARD.search(module.text) is not None and may_train_language(module.text):
+    if BACKWARD.search(module.text) is not None and may_train_language(module):
         return False
     if mentions_import(module.text, {name.partition(".")[0] for pack in packs for name in pack.facts.trains}):
         return False
-    if mentions_import(module.text, LIBRARIES) and CONFIGURES.search(module.text) is not None:
+    if mentions_import(module.text, configuring(packs)) and CONFIGURES.search(module.text) is not None:
         return False
     words = {*re.findall(r"\w+", module.text)}
     return words.isdisjoint(name.rpartition(".")[2] for name in tables_by_class(packs))

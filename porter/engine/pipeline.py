@@ -30,12 +30,12 @@ from .dating.release_tests import answer_release_tests
 from .dating.said_release import say_release
 from .draft.findings import NO_TASK
 from .foreign import is_foreign
-from .loops.loop_trainer import LOOP, find_loops
+from .loops.loop_trainer import find_loops, loop_table
 from .loops.models_trained import say_others
 from .loops.unread.unknown_training import find_unknown_training
 from .packs.engine_rules import check_names
 from .packs.packs import Pack, launchers, load_packs
-from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites
+from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites, note_facts
 from .script.porting import Porting
 from .script.sites import Site
 from .script.trainers import merge, merge_findings, read_views
@@ -102,6 +102,7 @@ def _port_module(module: Module, options: Options) -> Port:
     check_names((*options.select, *options.ignore), packs)
     whole = Training(module, options, packs)
     whole.mesh = parse_mesh(options.mesh) if options.mesh is not None else None
+    note_facts(whole)
     if is_foreign(module, options, packs):
         text = module.as_written
         return Port(module.path, text, text, "unchanged", Recipe(module.path), (), module.bom, module.encoding)
@@ -196,7 +197,8 @@ def _without_trainer(porting: Training) -> Port:
     """Nothing changes; a trainer that no table reads is named."""
     module = porting.module
     before = copy(porting.findings)
-    name = find_other_trainer(porting) or (LOOP if len(porting.findings) else find_unknown_training(porting))
+    loop = loop_table(porting) if len(porting.findings) else None
+    name = find_other_trainer(porting) or (loop.names[0] if loop is not None else find_unknown_training(porting))
     if porting.findings.has(OWN_WAY):  # by what it trains, too
         say_others(porting)
         if porting.findings.has(NO_TASK):

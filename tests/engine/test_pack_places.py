@@ -194,6 +194,22 @@ reason = "torch's"
     assert "acme.Gpu" not in after(alone, folder).after
 
 
+def test_facts_of_trainers_and_loops(tmp_path: Path) -> None:
+    facts = """[facts]
+beside_training = ["acme"]
+backwards = ["acme"]
+language_models = ["acme"]
+"""
+    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=facts)
+    own = "import acme\n\n\nclass OwnTrainer:\n    def train(self): ...\n\n\nOwnTrainer().train()\n"
+    assert port(own).status == "unchanged"
+    said = after(own, folder, status="unsupported").findings
+    assert [each.message.partition(",")[0] for each in said] == ["OwnTrainer is a class of this file"]
+    loop = "import acme\n\nfor batch in batches:\n    acme.backward(model(batch))\n    optimizer.step()\n"
+    assert port(loop).status == "unchanged"
+    assert "is not the standard one" in after(loop, folder, status="unsupported").findings[0].message
+
+
 PAIR = """class = "acme.load"
 library = "acme"
 newest = "1.0"

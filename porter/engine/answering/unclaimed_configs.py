@@ -6,7 +6,6 @@ table describes: the report says of each keyword whether it stays, is judged whe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -20,26 +19,38 @@ from ...text.edit import Edit
 from ...text.respelled import repeats
 from ..packs.packs import TableRule
 from ..receipts.marking import STAYS
-from ..script.fill_from_tables import JUDGED, judge, mentions_import, plain_version, tables_by_class
+from ..script.fill_from_tables import (
+    CONFIGURES,
+    JUDGED,
+    configuring,
+    judge,
+    mentions_import,
+    plain_version,
+    tables_by_class,
+)
 from ..script.porting import Porting
 from ..script.sites import assigned_name, shown
 from ..script.training import Training
 
-LIBRARIES = ("trl", "peft", "transformers", "unsloth")
 TAKES_ANY = frozenset({"BitsAndBytesConfig"})  # what it doesn't know it reads past
-CONFIGURES = re.compile(rf"^({'|'.join(LIBRARIES)})\.\w*(Config|Arguments|Trainer)$")
 
 
 def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | None) -> None:
     """A row for every keyword of such a call that has none yet."""
     module = porting.module
-    if not mentions_import(module.text, LIBRARIES):
+    libraries = configuring(porting.packs)
+    if not mentions_import(module.text, libraries):
         return
     tables = tables_by_class(porting.packs)
     fated = {(row.line, row.source.rpartition(".")[2]) for row in porting.fields}
     fates = _Fates(porting.fields)
     versions = {library: plain_version(said) for library, said in porting.versions.items()}
-    for call in module.calls_that(lambda call: CONFIGURES.match(module.qualified(call.func) or "") is not None):
+
+    def configures(call: cst.Call) -> bool:
+        name = module.qualified(call.func) or ""
+        return name.partition(".")[0] in libraries and name.count(".") == 1 and CONFIGURES.search(name) is not None
+
+    for call in module.calls_that(configures):
         name = module.qualified(call.func) or ""
         for argument in call.args:
             if argument.keyword is None:

@@ -15,9 +15,11 @@ from typing import Literal
 import libcst as cst
 
 from ...recipe import Origin, Value
+from ...source.module import Module
 from ...source.read_value import read_value
 from ...text.expressions import choice, is_atom, quoted
 from ..draft.findings import NO_FAMILY, NO_TASK
+from ..packs.packs import TableRule
 from ..script.fill_from_tables import (
     fill_defaults,
     fill_site,
@@ -26,7 +28,7 @@ from ..script.fill_from_tables import (
     tables_by_class,
 )
 from ..script.seeds import seed_given
-from ..script.sites import Argument, Site, indentation
+from ..script.sites import Argument, Site, facts_of, indentation
 from ..script.training import Training
 from .called_epochs import known_by_caller
 from .kept.kept_epochs import kept_epochs
@@ -39,17 +41,7 @@ from .statements.facts import Loop
 from .statements.not_standard import NotStandard
 from .training_loops import read_loop, training_loops
 
-LOOP = "torch.training_loop"
-# Who imports one of these trains a language model, wherever it comes from.
-LANGUAGE_MODELS = frozenset({"transformers", "peft", "deepspeed"})
 TOKENS = re.compile(r"input_ids\b|\w(?:LMHeadModel|ForCausalLM)\b")  # or a model's class, of whose library ever
-SCHEDULES = {  # the functions that say a schedule by their own name
-    "transformers.get_linear_schedule_with_warmup": "linear",
-    "transformers.get_cosine_schedule_with_warmup": "cosine",
-    "transformers.get_constant_schedule": "constant",
-    "transformers.get_constant_schedule_with_warmup": "constant_with_warmup",
-}
-BACKWARDS = {"torch", "accelerate"}  # whose `backward` a loop calls
 
 
 def find_loops(porting: Training) -> list[Site]:
@@ -57,10 +49,10 @@ def find_loops(porting: Training) -> list[Site]:
 
     A loop that isn't the standard one becomes a finding with the line that shows it, and nothing is ported.
     """
-    rule = tables_by_class(porting.packs).get(LOOP)
-    if rule is None or not porting.options.active(rule.id) or not mentions_import(porting.module.text, BACKWARDS):
+    rule, backwards = loop_table(porting), facts_of(porting.module).backwards
+    if rule is None or not porting.options.active(rule.id) or not mentions_import(porting.module.text, backwards):
         return []
-    if not BACKWARDS & porting.module.roots:
+    if porting.module.roots.isdisjoint(backwards):
         return []
     loops = training_loops(porting.module)
     if not loops or not trains_language(porting):
@@ -97,7 +89,12 @@ def find_loops(porting: Training) -> list[Site]:
         again = {each.line for each in kept.carried}
         within = [each for each in loop.left if kept.batches in porting.module.ancestors(each.node)]
         loop.left = [each for each in within if each.node not in again]
-    return [_as_site(porting, loop, rule.id)]
+    return [_as_site(porting, loop, rule)]
+
+
+def loop_table(porting: Training) -> TableRule | None:
+    """The table of what a loop says itself."""
+    return next((rule for rule in tables_by_class(porting.packs).values() if rule.kind == "loop"), None)
 
 
 def trains_language(porting: Training) -> bool:
@@ -106,16 +103,17 @@ def trains_language(porting: Training) -> bool:
     module = porting.module
     if TOKENS.search(module.text) or any(site.role == "model" for site in porting.sites):
         return True
-    return mentions_import(module.text, LANGUAGE_MODELS) and bool(module.roots & LANGUAGE_MODELS)
+    libraries = facts_of(module).language_models
+    return mentions_import(module.text, libraries) and not module.roots.isdisjoint(libraries)
 
 
-def may_train_language(text: str) -> bool:
+def may_train_language(module: Module) -> bool:
     """Whether a file that loads no model may say so of what it trains: nobody has to look closer otherwise."""
-    return TOKENS.search(text) is not None or mentions_import(text, LANGUAGE_MODELS)
+    return TOKENS.search(module.text) is not None or mentions_import(module.text, facts_of(module).language_models)
 
 
-def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
-    module, statement = porting.module, loop.statement
+def _as_site(porting: Training, loop: Loop, table: TableRule) -> Site:
+    rule, module, statement = table.id, porting.module, loop.statement
     start, end = module.span(statement)
     end = start if loop.kept is not None else end  # the port's statements stand in front of it
     line, column = module.location(statement)
@@ -139,7 +137,7 @@ def _as_site(porting: Training, loop: Loop, rule: str) -> Site:
         if given is not None:
             arguments.append(replace(given, name=name))
     return Site(  # a loop is no call, but stands where a trainer would
-        role="trainer", rule=rule, qualified=LOOP, arguments=tuple(arguments), start=start, end=end,
+        role="trainer", rule=rule, qualified=table.names[0], arguments=tuple(arguments), start=start, end=end,
         statement_start=start, statement_end=end, indent=indentation(module.text, start), line=line, column=column,
         place="line", variable=None, alone=True, unknown_keywords="", scope=module.scope(statement), node=statement,
     )  # fmt: skip
@@ -197,8 +195,10 @@ def _atom(text: str) -> str:
 
 
 def _accelerator_setting(porting: Training, keyword: str) -> cst.BaseExpression | None:
+    """What an `Accelerator` is given as one of its keywords."""
+    classes = facts_of(porting.module).loop_settings
     for call in porting.module.calls:
-        if porting.module.qualified(call.func) == "accelerate.Accelerator":
+        if porting.module.qualified(call.func) in classes:
             for argument in call.args:
                 if argument.keyword is not None and argument.keyword.value == keyword:
                     return argument.value
@@ -216,13 +216,14 @@ def read_loop_parts(porting: Training, versions: Mapping[str, str]) -> None:
             rule = table_of(porting, site)
             fill_site(porting, site, rule, versions)
             fill_defaults(porting, rule, versions)
-    values = {"optimizer.name": Value("literal", "'adamw_torch'"), "log.steps": Value("default", "10")}
+    named = table_of(porting, optimizer).head["optimizer"]
+    values = {"optimizer.name": Value("literal", repr(named)), "log.steps": Value("default", "10")}
     betas = porting.known("optimizer.betas")
     for index in range(2):
         known = isinstance(betas, tuple | list)
         text = repr(betas[index]) if known else f"{porting.text('optimizer.betas')}[{index}]"
         values[f"optimizer.beta{index + 1}"] = Value("literal" if known else "expression", text)
-    name = SCHEDULES.get(schedule.qualified) if schedule is not None else "constant"
+    name = table_of(porting, schedule).head.get("schedule") if schedule is not None else "constant"
     if schedule is not None and any(place.startswith("schedule.own_") for place in porting.recipe.values):
         name = schedule.qualified.rpartition(".")[2]  # by the name of its class, with its arguments
     if name is not None:

@@ -22,7 +22,11 @@ from .python_rule import check_class
 
 FACTS = "pack facts"  # where a file remembers them
 SAID = ("gone", "services", "reports")  # those that say something of each name
-PACKAGES = ("gpu_side", "gpu_drivers")  # facts whose names are those of packages
+# Facts whose names are those of packages.
+PACKAGES = (
+    *("gpu_side", "gpu_drivers", "model_libraries", "language_models", "all_trainers_read", "beside_training"),
+    "backwards",
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,12 @@ class Facts:
     gpu_drivers: tuple[str, ...] = ()  # packages that ask the GPU's driver, and raise where there is none
     callbacks: tuple[str, ...] = ()  # TrainerCallbacks without torch: the port calls them, and classes on them
     callbacks_gone: tuple[str, ...] = ()  # those with nothing to do on a TPU
+    model_libraries: tuple[str, ...] = ()  # packages whose classes load models: `our.OurModel.from_pretrained`
+    language_models: tuple[str, ...] = ()  # those whose import says that a loop trains a language model
+    all_trainers_read: tuple[str, ...] = ()  # packages of whose trainers each has a table or is refused by a rule
+    beside_training: tuple[str, ...] = ()  # further ones beside which a trainer of the file's own is one of models
+    backwards: tuple[str, ...] = ()  # packages whose `backward` a training loop calls
+    loop_settings: tuple[str, ...] = ()  # classes whose keywords set a loop's accumulation and precision
     seeds: tuple[str, ...] = ()  # functions that seed torch's generator, by which adapters are drawn
     seeds_python: tuple[str, ...] = ()  # those that seed Python's
     trains: tuple[str, ...] = ()  # functions and classes that train a model in a way that no rule reads

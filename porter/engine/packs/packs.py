@@ -32,10 +32,6 @@ ROLES = (
     "optimizer", "schedule", "loader",
 )  # fmt: skip
 ACTIONS = ("remove", "replace", "import", "refuse", "never", "always")
-BUILT_IN = (
-    *("trl", "peft", "bitsandbytes", "transformers", "unsloth", "accelerate", "torch", "datasets", "swanlab"),
-    "frameworks",
-)
 
 
 @dataclass(frozen=True)
@@ -193,7 +189,9 @@ def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
 @cache
 def _built_in(folder: Path) -> tuple[Pack, ...]:
     """The built-in packs, read once: a folder's many files are ported by the same."""
-    return tuple(load_pack(folder / name) for name in BUILT_IN if (folder / name / "pack.toml").exists())
+    order = list(_toml(folder / "packs.toml")["order"])
+    folders = sorted(file.parent for file in folder.glob("*/pack.toml"))
+    return tuple(map(load_pack, sorted(folders, key=lambda each: [*order, each.name].index(each.name))))
 
 
 def by_claim(rules: Iterable[Answering]) -> dict[str, Answering]:
@@ -348,6 +346,9 @@ def _table_rule(path: Path, row: Mapping[str, Any], line: int) -> TableRule:
     marks = head.get("marks", [])
     if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
         raise InputError(f"marks is {marks!r}", file, 1, fix='write a list of keys, ["job.gpus"]')
+    if role == "optimizer" and not isinstance(head.get("optimizer"), str):
+        fix = 'write optimizer = "adamw_torch", which of those that `optim` names it computes like'
+        raise InputError("says of no optimizer which it is", file, 1, fix=fix)
     title = row.get("title", head["class"])
     names = (head["class"], *head.get("also", ()))
     instead_of = _ids(row, path / "pack.toml", line)

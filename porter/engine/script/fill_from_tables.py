@@ -27,11 +27,19 @@ from .sites import Argument, Site, assigned_name, read_site, shown
 from .subclasses import added, base_of, refusal, trains_otherwise
 from .training import Training
 
+# What the name of a configuration or a trainer ends with.
+CONFIGURES = re.compile(r"\.\w*(?:Config|Arguments|Trainer)$")
+
+
+def note_facts(porting: Training) -> None:
+    """Let the file know what the packs say of names."""
+    facts = porting.module.memory[FACTS] = reduce(or_, (pack.facts for pack in porting.packs), Facts())
+    porting.module.memory |= {ASKING: facts.sees_gpu, PLACED: facts.on_gpu}
+
 
 def find_sites(porting: Training) -> None:
     """Every call that a table of a pack describes, in source order."""
-    facts = porting.module.memory[FACTS] = reduce(or_, (pack.facts for pack in porting.packs), Facts())
-    porting.module.memory |= {ASKING: facts.sees_gpu, PLACED: facts.on_gpu}
+    note_facts(porting)
     by_class = tables_by_class(porting.packs)
     trainers = {name.split(".", 1)[0] for name in trainers_known(porting)}
     if not mentions_import(porting.module.text, trainers) or not trainers & porting.module.roots:
@@ -142,6 +150,15 @@ def trainers_known(porting: Training) -> dict[str, TableRule | Rewrite]:
                 refused = {match[:-2] for match in rewrite.matches if match.endswith("Trainer()")}
                 found |= {name: rewrite for name in refused if name not in found}
     return found
+
+
+def configuring(packs: tuple[Pack, ...]) -> frozenset[str]:
+    """The libraries that have configurations and trainers with a table, or trainers that a pack refuses."""
+    names = [name for pack in packs for table in pack.tables for name in table.names]
+    names += [
+        match[:-2] for pack in packs for rewrite in pack.rewrites for match in rewrite.matches if match[-2:] == "()"
+    ]
+    return frozenset(name.partition(".")[0] for name in names if CONFIGURES.search(name))
 
 
 def mentions_import(text: str, packages: Iterable[str]) -> bool:

@@ -21,7 +21,7 @@ from ..steps.step import Phase, step
 RULE = "TP001"
 PLACED = ("device_map",)  # keywords that say where a torch model lies
 # What the value of a device map may call; nothing of it does more than answer.
-ASKS = re.compile(r"int|str|dict|os\.(getenv|environ\.get)|(torch|accelerate)\..+")
+ASKS = re.compile(r"int|str|dict|os\.(getenv|environ\.get)")
 
 
 @step(Phase.SETTLE, reads=("leftovers", "device maps"), fills=("functions",))
@@ -145,8 +145,9 @@ def _plain(porting: Porting, binding: Binding) -> cst.BaseExpression | None:
     if not alone or value is None or module.span(value)[0] in new:
         return None
     for part in walk(value):
-        if isinstance(part, cst.Call) and not ASKS.fullmatch(module.qualified(part.func) or module.code(part.func)):
-            return None
+        if isinstance(part, cst.Call) and not is_of_gpu_library(module, part.func):
+            if not ASKS.fullmatch(module.qualified(part.func) or module.code(part.func)):
+                return None
         if isinstance(part, cst.Await | cst.Yield | cst.NamedExpr):
             return None
     return value

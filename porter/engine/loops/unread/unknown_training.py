@@ -18,7 +18,7 @@ from ...script.fill_from_tables import OWN_WAY, mentions_import, trainers_known
 from ...script.sites import facts_of
 from ...script.subclasses import class_of, imported_base
 from ...script.training import Training
-from ..loop_trainer import LANGUAGE_MODELS, LOOP, trains_language
+from ..loop_trainer import loop_table, trains_language
 from ..statements.advice import by_objective
 from .embedded_scripts import embedded_script
 
@@ -29,9 +29,7 @@ TRAINER = re.compile(
 MAKES = re.compile(r"Trainer\w*\(")
 RUNS = re.compile(r"\.(?:train|fit|learn|finetune|fine_tune)\(")
 OF_A_PORT = {"jax", "tunix", "flax", "porter", "porter_runtime"}
-BY_TRL = "Write that training as a script of TRL or transformers and port it"
-THEIR_OWN = LANGUAGE_MODELS | {"trl", "unsloth"}  # libraries whose trainers all are known
-LIBRARIES = LANGUAGE_MODELS | {"torch", "trl", "unsloth", "accelerate", "datasets"}
+BY_SCRIPT = "Write that training as a script of TRL or transformers and port it"
 
 
 def find_unknown_training(porting: Training) -> str | None:
@@ -57,14 +55,15 @@ def _framework(porting: Training) -> str | None:
     for call in module.calls:
         if (name := module.qualified(call.func)) in trains:
             message = f"{name} trains by a configuration of its own, which no rule reads."
-            fix = f"{BY_TRL}, or write the port by hand."
+            fix = f"{BY_SCRIPT}, or write the port by hand."
             porting.find(RULE, "error", message, fix, *module.location(call), todo=False)
             return name
     return None
 
 
 def _unknown_trainer(porting: Training) -> str | None:
-    module, known = porting.module, trainers_known(porting)
+    module, known, facts = porting.module, trainers_known(porting), facts_of(porting.module)
+    trains = not module.roots.isdisjoint((*facts.language_models, *facts.all_trainers_read, *facts.beside_training))
     if not MAKES.search(module.text) or not RUNS.search(module.text):
         return None
     for call in module.calls:
@@ -76,22 +75,23 @@ def _unknown_trainer(porting: Training) -> str | None:
         home = module.qualified(base) or ""
         made = not home and _is_made(module, call.func)
         short = name.rpartition(".")[2]
-        class_name = next((each for each in known if each.endswith(f".{short}")), f"trl.{short}")
-        if not home and _is_nowhere(module, call.func) and class_name in known and LIBRARIES & module.roots:
+        class_name = next((each for each in known if each.endswith(f".{short}")), "")
+        if not home and _is_nowhere(module, call.func) and class_name in known and trains:
             message = f"{name} trains here, and nothing imports it: a run ends at this line."
             fix = f"Import it: from {class_name.partition('.')[0]} import {short}."
             porting.find(RULE, "error", message, fix, *module.location(call), todo=False)
             return class_name
-        if home in known or not (home or ((own or made) and LIBRARIES & module.roots)):
+        if home in known or not (home or ((own or made) and trains)):
             continue
         line, column = module.location(call)
         if made:
             message = f"{name} is chosen when the script runs: which class trains can't be told from here."
-            fix = f"Import the class by its name: from {class_name.partition('.')[0]} import {short}."
+            where = f": from {class_name.partition('.')[0]} import {short}" if class_name else ""
+            fix = f"Import the class by its name{where}."
             porting.find(RULE, "error", message, fix, line, column, todo=False)
             return name
         package, library = home.partition(".")[0], class_name.partition(".")[0]
-        if class_name in known and package in THEIR_OWN - {library} and not own:
+        if class_name in known and package in {*facts.all_trainers_read} - {library} and not own:
             message = f"{name} is imported from {package}, which has no such class: a run ends at its import."
             fix = f"Import it from where it is: from {library} import {short}."
             porting.find(RULE, "error", message, fix, line, column, todo=False, key=OWN_WAY)
@@ -102,7 +102,7 @@ def _unknown_trainer(porting: Training) -> str | None:
         message = f"{said}, which no rule reads: what it trains can't be told from here."
         fix = "Port the folder that it stands in if it extends a trainer of TRL or transformers: tpu-port DIR -o OUT."
         if home and not home.startswith(".") and not project_file(module.path, home):
-            fix = f"{BY_TRL}, or keep it on the GPU."
+            fix = f"{BY_SCRIPT}, or keep it on the GPU."
         porting.find(RULE, "error", message, fix, line, column, todo=False, key=OWN_WAY)
         return home or name
     return None
@@ -140,7 +140,8 @@ def _lone_step(porting: Training) -> str | None:
             fix = "Write it as a loop over a DataLoader, or write the port's step by hand."
             fix = by_objective(module, call) or fix
             porting.find(RULE, "error", message, fix, line, column, todo=False)
-            return LOOP
+            table = loop_table(porting)
+            return table.names[0] if table is not None else module.code(call)
     return None
 
 

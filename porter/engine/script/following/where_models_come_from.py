@@ -15,11 +15,10 @@ from ....source.project.modules import find_project_file, project_file
 from ....source.scopes import Binding
 from ..fill_from_tables import bindings_of
 from ..flow import binding_origins, is_same, origins
-from ..sites import Argument
+from ..sites import Argument, facts_of
 from ..training import Training
 
-LIBRARIES = ("peft.", "transformers.", "unsloth.")
-LOADS = re.compile(r"(?:transformers|peft|unsloth)\.\w*(?:Model|ForCausalLM|ConditionalGeneration)\w*\.from_pretrained")
+LOADS = re.compile(r"\w+\.\w*(?:Model|ForCausalLM|ConditionalGeneration)\w*\.from_pretrained")
 GIVES_BACK = ("items", "values", "enumerate", "list", "tuple", "sorted", "reversed", "zip")
 ADDS = ("append", "insert", "setdefault")
 DEEPEST = 4  # names that lead to one another
@@ -41,7 +40,7 @@ def makers(porting: Training, model: Argument) -> list[str]:
             return []
         for node in binding_origins(module, binding):
             name = module.qualified(node.func) if isinstance(node, cst.Call) else None
-            if name is not None and name.startswith(LIBRARIES):
+            if name is not None and _is_of_models(module, name):
                 short = name.split(".", 1)[1]
                 found += [short] if short not in found else []
                 break
@@ -51,7 +50,11 @@ def makers(porting: Training, model: Argument) -> list[str]:
 def is_from_scratch(porting: Training, value: cst.BaseExpression | None) -> bool:
     """Whether a value is `AutoModelForCausalLM.from_config(...)`."""
     name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
-    return name is not None and name.startswith("transformers.") and name.endswith("ForCausalLM.from_config")
+    return name is not None and _is_of_models(porting.module, name) and name.endswith("ForCausalLM.from_config")
+
+
+def _is_of_models(module: Module, name: str) -> bool:
+    return name.partition(".")[0] in facts_of(module).model_libraries
 
 
 def _is_handed_in(module: Module, binding: Binding) -> bool:
@@ -171,4 +174,4 @@ def _is_loaded(module: Module, value: cst.BaseExpression) -> bool:
     for binding in bindings_of(module, value):
         made += binding_origins(module, binding)
     names = (module.qualified(each.func) for each in made if isinstance(each, cst.Call))
-    return any(name is not None and LOADS.fullmatch(name) for name in names)
+    return any(name is not None and LOADS.fullmatch(name) and _is_of_models(module, name) for name in names)
