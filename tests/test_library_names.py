@@ -33,7 +33,7 @@ KNOWN: dict[str, str] = {
     "engine/dating/argument_releases.py": "transformers trl unsloth",
     "engine/dating/asked.py": "trl",
     "engine/dating/evidence.py": "peft transformers trl unsloth",
-    "engine/dating/refused_tries.py": "unsloth",
+    "engine/dating/decided_tries.py": "unsloth",
     "engine/dating/release.py": "accelerate peft transformers trl",
     "engine/dating/row_order.py": "accelerate transformers trl",
     "engine/dating/said_release.py": "transformers trl",

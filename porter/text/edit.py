@@ -76,7 +76,9 @@ class Edit:
             return self
         if any(line.strip() and line[:step].strip(" \t") for line in rest) or '"""' in self.new or "'''" in self.new:
             return None
-        return replace(self, new="\n".join([first, *(line[step:] if line.strip() else line for line in rest)]))
+        last = rest[-1][step:]  # also where it is the indentation of what follows
+        moved = [line[step:] if line.strip() else line for line in rest[:-1]]
+        return replace(self, new="\n".join([first, *moved, last]))
 
     def without_header(self, header: str) -> Edit | None:
         """The edit without the line that its first statement stands below; None where it begins with another."""

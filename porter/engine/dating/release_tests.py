@@ -19,8 +19,8 @@ from ...source.conditions import simplified
 from ...source.filled import KEPT
 from ...source.module import Module
 from ...source.values import DECIDED
-from ..dating.refused_tries import refused_tries
-from ..script.dead_blocks import REFUSED
+from ..dating.decided_tries import decided_tries
+from ..script.dead_blocks import DECIDED_TRIES
 from ..script.porting import Porting
 from ..script.training import Training
 from ..settling.decisions import decide
@@ -36,17 +36,17 @@ REASON = "answered as the release that the script is read as"
 
 
 def answer_release_tests(porting: Training) -> bool:
-    """Note what every such condition answers, and which `try` goes on in its `except`; whether there is one."""
+    """Note what every such condition answers, and what of which `try` runs; whether there is one."""
     module = porting.module
     if not porting.versions:
         return False
-    refused = refused_tries(porting)
+    tries = decided_tries(porting)
     found = dict(_answers(module, porting.versions)) if ASKS.search(module.text) is not None else {}
     kept = dict(kept_by_release(module, porting.versions)) if ASKS.search(module.text) is not None else {}
-    if found or refused or kept:
+    if found or tries or kept:
         module.memory.clear()
-        module.memory[DECIDED], module.memory[REFUSED], module.memory[KEPT] = found, refused, kept
-    return bool(found or refused or kept)
+        module.memory[DECIDED], module.memory[DECIDED_TRIES], module.memory[KEPT] = found, tries, kept
+    return bool(found or tries or kept)
 
 
 @step(Phase.ANSWER, fills=("claimed names",))

@@ -15,6 +15,7 @@ from ...text.edits import within
 from ..answering.member_uses import apply_rewrite, member_rules
 from ..packs.packs import Rewrite, TableRule
 from ..script.callback_methods import reads_arguments
+from ..script.dead_blocks import is_dead
 from ..script.porting import Porting
 from ..script.sites import Argument, Site, shown
 from ..script.training import Training, in_reach
@@ -115,6 +116,8 @@ def _changing(porting: Training, role: str, variable: str, scope: Scope) -> list
     rules = member_rules(porting)
     found = []
     for use in uses(porting, role, variable, scope):
+        if is_dead(porting.module, use.name):
+            continue
         parent = porting.module.parents[use.name]
         is_typed = isinstance(parent, cst.AnnAssign) and parent.target is use.name
         taken = isinstance(parent, cst.Arg) and porting.module.parents[parent] in takers

@@ -1,4 +1,4 @@
-"""`try` with what the release refuses, `except TypeError` with what it takes: the port does the second."""
+"""`try` and `except TypeError` with what two releases take: the port does what the one of the script does."""
 
 import json
 
@@ -7,6 +7,7 @@ import pytest
 from porter.engine.pipeline import port_module
 from porter.port import Options
 from porter.source.parsing import parse_notebook
+from porter.text.edit import Edit
 
 from .porting import port
 
@@ -54,18 +55,53 @@ def test_others_are_tried_as_they_were(before: str, after: str) -> None:
     assert "try:" in found.after and "rt.SFTBatches" in found.after
 
 
-def test_of_two_ways_to_write_one_trainer_the_release_takes_one() -> None:
-    lines = SCRIPT.split("try:")[0].replace("group_by_length=True", "max_steps=3")
-    tried = """\
+TWO_WAYS = """\
 try:
     trainer = SFTTrainer(model, args=arguments, train_dataset=rows, tokenizer=tokenizer)
 except TypeError:
     trainer = SFTTrainer(model, args=arguments, train_dataset=rows, processing_class=tokenizer)
 trainer.train()
 """
-    for release, kept in (("0.11.4", "try:"), ("0.20.0", "rt.SFTBatches")):
-        found = port(f"# pip install trl=={release}\n{lines}{tried}", source_trl=release)
-        assert kept in found.after and ("except" in found.after) is (kept == "try:")
+
+
+def test_of_two_ways_to_write_one_trainer_the_release_takes_one() -> None:
+    lines = SCRIPT.split("try:")[0].replace("group_by_length=True", "max_steps=3")
+    for release in ("0.11.4", "0.20.0"):
+        found = port(f"# pip install trl=={release}\n{lines}{TWO_WAYS}", source_trl=release)
+        assert "rt.SFTBatches" in found.after and "try:" not in found.after and "except" not in found.after
+        assert found.after.count("PeftTrainer(") == 1 and found.status == "ported"
+        fates = [(row.line, row.fate) for row in found.fields if row.source.startswith("SFTTrainer.")]
+        kept, other = (12, 14) if release == "0.11.4" else (14, 12)
+        assert {fate for line, fate in fates if line == kept} == {"exact"}, release
+        assert {fate for line, fate in fates if line == other} == {"dropped"}, release
+
+
+def test_comments_in_front_of_what_is_kept_move_out_with_it() -> None:
+    above = Edit(0, 0, "# three\n        # steps\n\n        ", "TP103", "", 1, 9)
+    moved = above.moved_out(4)
+    assert moved is not None and moved.new == "# three\n    # steps\n\n    "
+    assert above.moved_out(9) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("tokenizer=tokenizer)\nexcept", "**json.loads(input()))\nexcept"),
+        ("except TypeError", "except Exception"),  # which may be about something else
+        ("    trainer = SFTTrainer(", "    trainer = Trainer(", 2),
+        ("\nexcept TypeError", "\n    print(len(trainer.train_dataset))\nexcept TypeError"),
+    ],
+)
+def test_what_may_end_otherwise_is_still_tried(change: tuple[str, ...]) -> None:
+    lines = SCRIPT.split("try:")[0].replace("group_by_length=True", "max_steps=3")
+    tried = TWO_WAYS
+    if len(change) == 3:
+        head, tail = tried.split("except", 1)
+        tried = f"{head}except{tail.replace(*change[:2])}"
+    else:
+        tried = tried.replace(*change)
+    assert tried != TWO_WAYS
+    assert "except" in port(f"{lines}{tried}", source_trl="0.11.4").after
 
 
 def test_a_notebook_with_lines_of_ipython_is_dated_as_its_script_is() -> None:

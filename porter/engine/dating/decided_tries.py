@@ -1,11 +1,12 @@
-"""A `try` whose trainer or config the release refuses: what its `except` does is what the source did.
+"""A `try` of which the release decides whether its trainer or config is a TypeError.
 
 try:
-    trainer = SFTTrainer(model, max_seq_length=512, tokenizer=tokenizer)  # TRL 0.16: a TypeError
+    trainer = SFTTrainer(model, args=args, train_dataset=rows, tokenizer=tokenizer)  # TRL 0.16: a TypeError
 except TypeError:
-    trainer = Trainer(model, train_dataset=tokenized)
+    trainer = SFTTrainer(model, args=args, train_dataset=rows, processing_class=tokenizer)
 
-Such a script is written for several releases; one of them decides everything in the port.
+Such a script is written for several releases; one of them decides everything in the port: what is refused is not tried
+there, and what is taken needs no `except`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import libcst as cst
 
 from ...releases.history import LIBRARIES, history
 from ...source.module import Module
-from ..script.dead_blocks import REFUSED
+from ..script.dead_blocks import DECIDED_TRIES
 from ..script.fill_from_tables import plain_version
 from ..script.porting import Porting
 from ..script.sites import Site
@@ -28,24 +29,28 @@ from ..steps.step import Phase, step
 CATCHES = frozenset({"TypeError", "Exception", "BaseException"})
 MAKES = ("trainer", "arguments")
 RULE = "TP008"
-REASON = "the release that the script is read as refuses what is tried: a TypeError"
+REFUSED = "the release that the script is read as refuses what is tried: a TypeError"
+TAKEN = "the release that the script is read as takes what is tried"
 
 
-def refused_tries(porting: Training) -> frozenset[cst.Try]:
-    """The `try` statements that go on in their `except`, since their first line is a TypeError in that release."""
-    module, found = porting.module, set()
+def decided_tries(porting: Training) -> dict[cst.Try, bool]:
+    """The `try` statements whose lines a release decides: whether it takes them, or goes on in the `except`."""
+    module, found = porting.module, {}
     if "except" not in module.text or "unsloth" in module.roots:  # its trainers take what older releases took
-        return frozenset()
+        return {}
     for site in porting.sites:
         line = module.statement(site.node)
         block = module.parents.get(line)
         holder = module.parents.get(block) if block is not None else None
         if site.role not in MAKES or not isinstance(block, cst.IndentedBlock) or not isinstance(holder, cst.Try):
             continue
-        if block is holder.body and line is block.body[0] and _goes_on(module, holder, porting.sites):
-            if _is_refused(site, porting.versions):
-                found.add(holder)
-    return frozenset(found)
+        if block is not holder.body or line is not block.body[0] or not _goes_on(module, holder, porting.sites):
+            continue
+        if _is_refused(site, porting.versions):
+            found[holder] = False
+        elif len(block.body) == 1 and _is_taken(module, holder, site, porting):
+            found[holder] = True
+    return found
 
 
 def _goes_on(module: Module, holder: cst.Try, sites: Collection[Site]) -> bool:
@@ -61,24 +66,43 @@ def _goes_on(module: Module, holder: cst.Try, sites: Collection[Site]) -> bool:
 
 def _is_refused(site: Site, versions: Mapping[str, str]) -> bool:
     """Whether a class doesn't take a keyword of its call in the release that the script is read as."""
+    taken = _taken(site, versions)
+    return taken is not None and not all(taken)
+
+
+def _is_taken(module: Module, holder: cst.Try, site: Site, porting: Training) -> bool:
+    """Whether a class takes all of its call, and the `except` is about a TypeError alone: the same class again."""
+    handler = holder.handlers[0]
+    others = [one for one in porting.sites if one.role in MAKES and handler in module.ancestors(one.node)]
+    starred = isinstance(site.node, cst.Call) and any(given.star for given in site.node.args)
+    if handler.type is None or module.code(handler.type) != "TypeError" or starred:
+        return False
+    return all(one.qualified == site.qualified for one in others) and bool(_taken(site, porting.versions))
+
+
+def _taken(site: Site, versions: Mapping[str, str]) -> list[bool] | None:
+    """Of each keyword of a call, whether the class takes it in that release; None where nothing is recorded."""
     library, name = site.qualified.partition(".")[0], site.qualified.rpartition(".")[2]
     if library not in LIBRARIES or library not in versions or name not in history().record(library).data["calls"]:
-        return False
+        return None
     others = {one: plain_version(said) for one, said in versions.items() if one in LIBRARIES}
     version = others.pop(library)
     named = [given.name for given in site.arguments if given.name.isidentifier()]
-    return any(not history().takes(library, version, name, keyword, **others) for keyword in named)
+    return [history().takes(library, version, name, keyword, **others) for keyword in named]
 
 
 @step(Phase.ANSWER, fills=("claimed names",))
-def settle_refused_tries(porting: Porting) -> None:
-    """What the `except` does stays, without the `try` in front of it."""
+def settle_decided_tries(porting: Porting) -> None:
+    """What the `except` does stays, without the `try` in front of it; or what is tried, without its `except`."""
     module = porting.module
-    refused: frozenset[cst.Try] = module.memory.get(REFUSED, frozenset())
-    for holder in refused:
+    decided: Mapping[cst.Try, bool] = module.memory.get(DECIDED_TRIES, {})
+    for holder, taken in decided.items():
         handler = holder.handlers[0]
+        if taken:
+            keep_block(porting, holder, holder.body, module.span(holder)[0] + len("try"), RULE, TAKEN)
+            continue
         end = module.span(handler.type)[1] if handler.type is not None else module.span(handler)[0] + len("except")
-        keep_block(porting, holder, handler.body, end, RULE, REASON)
+        keep_block(porting, holder, handler.body, end, RULE, REFUSED)
         message = "What is tried here is a TypeError in the release that the script is read as: the port does what "
         message += "`except` does."
         fix = "Name the release that the script ran with by --source-trl, if it was another one."
