@@ -19,30 +19,12 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
+from ..extras import of_extra
 from ..own_imports import PYTHON, safe_environment
 from ..tables import PACKAGE
 
 Health = Literal["ok", "differs", "fails"]
 
-PORT = ("libcst", "rich", "click", "pyyaml")
-RUN = (
-    "google-tunix",
-    "qwix",
-    "jax",
-    "jaxlib",
-    "flax",
-    "optax",
-    "orbax-checkpoint",
-    "numpy",
-    "transformers",
-    "tokenizers",
-    "datasets",
-    "safetensors",
-    "huggingface_hub",
-    "xxhash",
-)
-VALIDATE = ("torch", "trl", "peft", "accelerate")
-EXTRAS = {"port": PORT, "tpu": RUN, "validate": VALIDATE}
 # What each command needs.
 COMMANDS = {
     "tpu-port SOURCE": ("port",),
@@ -99,11 +81,19 @@ def diagnose(timeout: float = DEVICES_TIMEOUT) -> Diagnosis:
     """Look at the interpreter, the distributions, devices, memory, disk and the packs of rules."""
     known = known_versions()
     checks = [_python()]
-    for extra, names in EXTRAS.items():
+    for extra, names in _extras().items():
         commands = tuple(command for command, needs in COMMANDS.items() if extra in needs)
         checks += [package(name, known, extra, commands) for name in names]
     checks += [_compiler(known), _packs(), _devices(timeout), _memory(), _disk(Path.cwd()), _disk(_cache())]
     return Diagnosis(tuple(checks))
+
+
+def _extras() -> dict[str, tuple[str, ...]]:
+    """The distributions of the port, of what it runs with, and of a validation; jaxlib is a part of JAX."""
+    run = of_extra("tpu")
+    more = tuple(name for name in of_extra("validate") if name not in (*run, "uv"))  # uv comes in many ways
+    at = run.index("jax") + 1 if "jax" in run else len(run)
+    return {"port": of_extra(""), "tpu": (*run[:at], "jaxlib", *run[at:]), "validate": more}
 
 
 def _compiler(known: Mapping[str, str]) -> Check:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from porter.engine.assembling.installs import changed_words
+from porter.engine.packs.packs import facts_in, load_packs
 from tests.engine.porting import PLAIN, check_becomes, check_noop, port
+
+FACTS = facts_in(load_packs())
 
 
 @pytest.mark.parametrize(
@@ -25,15 +28,15 @@ from tests.engine.porting import PLAIN, check_becomes, check_noop, port
     ],
 )
 def test_the_words_of_a_command(words: str, want: str) -> None:
-    assert changed_words(words, "tpu-port[tpu]") == want
+    assert changed_words(words, FACTS, "tpu-port[tpu]") == want
 
 
 def test_later_commands_lose_what_the_first_brings() -> None:
-    assert changed_words("peft transformers==4.40 rich", "") == "rich"
+    assert changed_words("peft transformers==4.40 rich", FACTS, "") == "rich"
 
 
 def test_a_library_that_the_port_still_imports_stays() -> None:
-    assert changed_words("torch trl", "tpu-port[tpu]", {"torch"}) == 'torch "tpu-port[tpu]"'
+    assert changed_words("torch trl", FACTS, "tpu-port[tpu]", {"torch"}) == 'torch "tpu-port[tpu]"'
 
 
 @pytest.mark.parametrize(
@@ -50,11 +53,11 @@ def test_a_library_that_the_port_still_imports_stays() -> None:
     ],
 )  # fmt: skip
 def test_what_stays_is_of_the_port_s_day_and_the_port_s_libraries_stand_beside(words: str, want: str) -> None:
-    assert changed_words(words, "tpu-port[tpu]", {"peft", "accelerate", "torch"}) == want
+    assert changed_words(words, FACTS, "tpu-port[tpu]", {"peft", "accelerate", "torch"}) == want
 
 
 def test_a_pin_that_goes_where_the_port_s_libraries_are_there_already() -> None:
-    assert changed_words("peft==0.4.0 rich", "", {"peft"}) == "peft rich"
+    assert changed_words("peft==0.4.0 rich", FACTS, "", {"peft"}) == "peft rich"
 
 
 @pytest.mark.parametrize(

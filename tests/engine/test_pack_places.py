@@ -210,6 +210,22 @@ language_models = ["acme"]
     assert "is not the standard one" in after(loop, folder, status="unsupported").findings[0].message
 
 
+def test_facts_of_packages(tmp_path: Path) -> None:
+    facts = """[facts]
+absent = ["acme"]
+gpu_distributions = ["acme-gpu"]
+core_distributions = ["acme-gpu"]
+[facts.import_needs]
+"acme.*_layers" = "acme"
+"""
+    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=facts)
+    lines = "import os\nimport acme\nfrom acme.own_layers import Layer\n\nos.system('pip install acme-gpu rich')\n"
+    found = after(sft_script(lines, after="trainer.train()\nprint(acme.VERSION, Layer)"), folder)
+    said = [each for each in found.findings if each.message.startswith("acme is still used here")]
+    assert len(said) == 1 and 'pip install "tpu-port[tpu]" rich' in found.after
+    assert "import acme" not in after(sft_script("import acme"), folder).after
+
+
 PAIR = """class = "acme.load"
 library = "acme"
 newest = "1.0"

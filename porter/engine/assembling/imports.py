@@ -18,14 +18,13 @@ from ...text.edit import Edit
 from ...text.edits import Spans, whole_lines, within
 from ...text.import_lines import ImportLine, NewImport, names_in
 from ..dating.argument_releases import MARK, ArgumentRelease
+from ..packs.facts import Facts
 from ..script.dead_blocks import is_dead
-from ..script.sites import facts_of, indentation
+from ..script.sites import absent_packages, facts_of, indentation
 from .gone_names import is_probe, service_of
-from .left_uses import alias_name, first_of, is_behind, module_of, needs_torch
+from .left_uses import alias_name, first_of, is_behind, module_of, needed_by
 from .per_file import PASSED_ON, first_place
 
-# Libraries of the GPU side: an import of theirs that nothing uses any more would only ask for an install.
-GPU_SIDE = frozenset({"trl", "peft", "torch", "accelerate", "bitsandbytes", "deepspeed", "unsloth"})
 OURS = ("porter", "porter_runtime")
 RULE = "TP001"
 
@@ -120,7 +119,7 @@ def _aliases_to_drop(
     module: Module, edits: Sequence[Edit], new: Sequence[NewImport], moved: Mapping[str, str], plan: ImportPlan
 ) -> tuple[dict[cst.CSTNode, list[cst.ImportAlias]], dict[cst.CSTNode, list[NewImport]]]:
     """Aliases that go, by statement, and for the moved ones the imports that take their place."""
-    spans = Spans((edit.start, edit.end) for edit in edits)
+    spans, absent = Spans((edit.start, edit.end) for edit in edits), absent_packages(module)
     roots = {item.bound: item.module.split(".", 1)[0] for item in new}
     written = " ".join([*module.memory.get(PASSED_ON, ()), *(names_in(edit.new) for edit in edits)])
     gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
@@ -150,12 +149,12 @@ def _aliases_to_drop(
                 original = source.rsplit(".", 1)[-1]
                 elsewhere.setdefault(node, []).append(NewImport(target, original, name if name != original else ""))
             elif needed:
-                library = "torch" if needs_torch(module, node.body[0], alias, left) else root
-                if library in GPU_SIDE and not is_dead(module, node):
+                library = needed_by(module, node.body[0], alias, left) or root
+                if library in absent and not is_dead(module, node):
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
             elif uses or (_is_not_there(module, root, source) and not is_probe(module, node)):
                 gone.setdefault(node, []).append(alias)
-            elif root in GPU_SIDE and module.span(node)[0] not in spans:
+            elif root in absent and module.span(node)[0] not in spans:
                 plan.asked_for.setdefault(root, module.location(node)[0])
     return gone, elsewhere
 
@@ -163,8 +162,9 @@ def _aliases_to_drop(
 def _is_not_there(module: Module, root: str, source: str) -> bool:
     """Whether an import that nothing uses may well fail where the port runs."""
     facts = facts_of(module)
+    lacks = root in absent_packages(module) or root in facts.gpu_drivers
     gone = flatten(source) in dict(facts.gone) or service_of(module, source) != ""
-    return gone or root in GPU_SIDE or root in facts.gpu_drivers
+    return gone or lacks
 
 
 def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: Spans, plan: ImportPlan) -> None:
@@ -175,8 +175,8 @@ def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: Spans, pla
         for alias in _aliases(small):
             scope = module.scope(small)
             left = [use for use in module.references(alias_name(alias), scope) if module.span(use)[0] not in spans]
-            library = "torch" if needs_torch(module, small, alias, left) else _root(small, alias)
-            if left and library in GPU_SIDE:
+            library = needed_by(module, small, alias, left) or _root(small, alias)
+            if left and library in absent_packages(module):
                 plan.still_used.setdefault(library, module.location(left[0])[0])
 
 
@@ -332,7 +332,7 @@ def _section_edit(
             line.text = _statement_text(module, statement)
         groups[-1].append(line)
     original = [list(group) for group in groups]
-    home = _third_party_group(original)
+    home = _third_party_group(original, facts_of(module))
     sorted_before = [_is_sorted(group) for group in original]
     for index, group in enumerate(groups):
         groups[index] = [line for line in group if line.text != ""]
@@ -381,19 +381,14 @@ def _is_sorted(group: Sequence[ImportLine]) -> bool:
     return keys == sorted(keys)
 
 
-def _third_party_group(groups: Sequence[Sequence[ImportLine]]) -> int:
-    known = {"torch", "transformers", "datasets", "trl", "peft", "accelerate"}
-    for index, group in enumerate(groups):
-        libraries = {line.module.split(".")[0] for line in group}
-        if "trl" in libraries and libraries & (known - {"trl"}):
-            return index
-    for index, group in enumerate(groups):
-        if any(line.module.split(".")[0] in known - {"trl"} for line in group):
-            return index
-    for index, group in enumerate(groups):
-        if any(line.module.split(".")[0] in known for line in group):
-            return index
-    return len(groups) - 1
+def _third_party_group(groups: Sequence[Sequence[ImportLine]], facts: Facts) -> int:
+    """The group of imports that new ones join: where the trainer's library stands beside another, else another does."""
+    known = {*facts.beside_training, *facts.language_models}
+    trainers = {*facts.all_trainers_read} - {*facts.rewrites_trainers} - known
+    of_groups = [{line.module.split(".")[0] for line in group} for group in groups]
+    both = [bool(libraries & trainers and libraries & known) for libraries in of_groups]
+    others, any_ = ([bool(libraries & names) for libraries in of_groups] for names in (known, known | trainers))
+    return next((found.index(True) for found in (both, others, any_) if True in found), len(groups) - 1)
 
 
 def _is_standard(group: Sequence[ImportLine]) -> bool:

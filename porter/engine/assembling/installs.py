@@ -9,35 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import libcst as cst
 
+from ...extras import of_extra
 from ...source.project.pins import PIP_OPTIONS
 from ...text.edit import Edit
 from ...text.edits import line_end, line_start
+from ..packs.facts import Facts
 from ..script.porting import Porting
+from ..script.sites import facts_of
 from .left_libraries import libraries_left
 
 RULE = "TP003"
 REASON = "the port's libraries instead of the GPU's"
 NEEDED = "tpu-port[tpu]"
-GPU_ONLY = frozenset(
-    """
-    trl peft torch torchvision torchaudio torchao accelerate bitsandbytes deepspeed kernels flash-attn trackio xformers
-    triton unsloth unsloth-zoo vllm liger-kernel cut-cross-entropy auto-gptq autoawq optimum apex
-    """.split()
-)
-# Whoever installs one of these installs what training needs: there the port's libraries go in.
-CORE = frozenset("trl peft torch accelerate bitsandbytes unsloth unsloth-zoo".split())
-# What the extra `tpu` brings in releases that work together: a pin of the source's would break them up.
-BROUGHT = frozenset(
-    """
-    transformers tokenizers datasets safetensors huggingface-hub jax flax optax numpy jinja2 tensorboardx
-    google-tunix qwix orbax-checkpoint
-    """.split()
-)
-# What stays where the port still uses it, in a release that goes with those: the pin of an older one goes.
-BESIDE = frozenset("trl peft torch torchvision torchaudio accelerate bitsandbytes".split())
 CAP = re.compile(r"(?:===?|~=|<=?)[^\s,;\"']*,?")
 COMMAND = rf"(?:uv[ \t]+)?(?:python3?[ \t]+-m[ \t]+)?pip3?[ \t]+{PIP_OPTIONS}install[ \t]+"
 LINE = re.compile(rf"(?m)^[ \t]*[!%]?[ \t]*{COMMAND}(?P<words>(?:[^\r\n\\#;&|]|\\\r?\n|\\.|(?<=\S)#)*)")
@@ -77,23 +64,24 @@ def install_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
     if not porting.options.active(RULE) or "install" not in module.text:
         return []
     commands = list(_commands(porting))
-    if not any(name_of(word) in GPU_ONLY for command in commands for word in _packages(command.words)):
+    facts = facts_of(module)
+    if not any(name_of(word) in facts.gpu_distributions for command in commands for word in _packages(command.words)):
         return []
-    used = libraries_left(module.text, edits, GPU_ONLY)
+    used = libraries_left(module.text, edits, facts.gpu_distributions)
     made: list[Edit] = []
-    has_core = any(_installs_core(command) for command in commands)
+    has_core = any(_installs_core(command, facts) for command in commands)
     brought: dict[Path, Blocks] = {}
     last = _last_of_the_head(porting, commands) if has_core else None
-    straight = next((one for one in commands if _installs_core(one) and not _path_to(porting, one.start)), None)
+    straight = next((one for one in commands if _installs_core(one, facts) and not _path_to(porting, one.start)), None)
     for command in commands:
         path = _path_to(porting, command.start)
         needed = has_core and not _is_brought(brought, path)
         # Where another branch has brought it, only a command that has its place, too, brings it again.
-        wanted = NEEDED if needed and (not brought or _installs_core(command)) else ""
+        wanted = NEEDED if needed and (not brought or _installs_core(command, facts)) else ""
         ahead = not path and straight is not None and command.start < straight.start
         if ahead or (last is not None and command.start <= last.start):
             wanted = ""
-        new = changed_words(command.words, wanted, used, command.quote)
+        new = changed_words(command.words, facts, wanted, used, command.quote)
         if command is last:
             _bring(brought, path, frozenset())
             made.append(_behind(porting, command))
@@ -123,13 +111,14 @@ def _last_of_the_head(porting: Porting, commands: Sequence[Install]) -> Install 
         for node in module.parents
         if isinstance(node, cst.Import | cst.ImportFrom) and not _path_to(porting, module.span(node)[0])
     ]
-    first = next((command.start for command in commands if _installs_core(command)), None)
+    facts = facts_of(module)
+    first = next((command.start for command in commands if _installs_core(command, facts)), None)
     head = [each for each in commands if each.start < min(imports, default=0)]
     if first is None or not head or head[-1].start <= first or any(_path_to(porting, each.start) for each in head):
         return None
     begin = line_start(module.text, head[-1].start)
     own = module.text[begin : head[-1].start].lstrip().startswith(("!", "%"))
-    stays = _has_package(changed_words(head[-1].words, ""))
+    stays = _has_package(changed_words(head[-1].words, facts, ""))
     return head[-1] if own and stays else None
 
 
@@ -143,18 +132,20 @@ def _behind(porting: Porting, command: Install) -> Edit:
     return Edit(at, at, f'{newline}!pip install{quiet} "{NEEDED}"', RULE, REASON, line, column)
 
 
-def changed_words(words: str, wanted: str, used: Collection[str] = (), quote: str = '"') -> str:
+def changed_words(words: str, facts: Facts, wanted: str, used: Collection[str] = (), quote: str = '"') -> str:
     """The words of an install command without the GPU's libraries; `wanted` takes the place of the first of them.
 
     A pin of a library that `wanted` brings goes too. `used` are libraries that the port still needs, in the release
     of the day; where all that would make place are, `wanted` stands in front of them. `quote` is what a shell word is
     put in.
     """
-    parts = [_without_cap(word) if name_of(word) in used else word for word in WORD.findall(words)]
-    gone = [index for index, word in enumerate(parts) if _goes(word, used) or (wanted == "" and _is_pin(word))]
-    place = next((index for index in gone if name_of(parts[index]) in CORE), None) if wanted else None
+    parts = [_without_cap(word, facts) if name_of(word) in used else word for word in WORD.findall(words)]
+    only = {*facts.gpu_distributions} - {*used}
+    gone = [index for index, word in enumerate(parts) if name_of(word) in only or (wanted == "" and _is_pin(word))]
+    core = facts.core_distributions
+    place = next((index for index in gone if name_of(parts[index]) in core), None) if wanted else None
     if place is None and wanted and not any(name_of(word) == "tpu-port" for word in parts):
-        ahead = next((index for index, word in enumerate(parts) if name_of(word) in CORE), None)
+        ahead = next((index for index, word in enumerate(parts) if name_of(word) in core), None)
         if ahead is not None:
             place, gone = ahead, [each + 2 if each >= ahead else each for each in gone]
             parts[ahead:ahead] = [f"{quote}{wanted}{quote}", " "]
@@ -191,14 +182,9 @@ def name_of(word: str) -> str:
     return re.split(r"[\s<>=!~\[;@]", text, maxsplit=1)[0].lower().replace("_", "-")
 
 
-def _goes(word: str, used: Collection[str]) -> bool:
-    name = name_of(word)
-    return name in GPU_ONLY and name not in used
-
-
-def _without_cap(word: str) -> str:
+def _without_cap(word: str, facts: Facts) -> str:
     """`peft>=0.4` of `"peft>=0.4,<0.9"`: what is used beside the port's libraries is as new as they are."""
-    if name_of(word) not in BESIDE or "://" in word or word.startswith("git+"):
+    if name_of(word) not in facts.beside_distributions or "://" in word or word.startswith("git+"):
         return word
     bare = CAP.sub("", word.strip("\"'")).rstrip(",")
     quote = word[0] if word[0] in "\"'" and re.search(r"[<>\[\s]", bare) else ""
@@ -206,7 +192,13 @@ def _without_cap(word: str) -> str:
 
 
 def _is_pin(word: str) -> bool:
-    return name_of(word) in BROUGHT and re.search(r"[=<~]|://|git\+", word) is not None
+    return name_of(word) in _brought() and re.search(r"[=<~]|://|git\+", word) is not None
+
+
+@cache
+def _brought() -> frozenset[str]:
+    """What the extra `tpu` brings in releases that work together: a pin of the source's would break them up."""
+    return frozenset(name.lower().replace("_", "-") for name in of_extra("tpu"))
 
 
 def _packages(words: str) -> Iterator[str]:
@@ -240,8 +232,9 @@ def _commands(porting: Porting) -> Iterator[Install]:
             yield Install(said.start("words"), said.end("words"), said["words"], quote)
 
 
-def _installs_core(command: Install) -> bool:
-    return any(name_of(word) in CORE for word in _packages(command.words))
+def _installs_core(command: Install, facts: Facts) -> bool:
+    """Whether it installs what training needs: there the port's libraries go in."""
+    return any(name_of(word) in facts.core_distributions for word in _packages(command.words))
 
 
 def _path_to(porting: Porting, offset: int) -> Path:

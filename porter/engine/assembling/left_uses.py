@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 import libcst as cst
 
 from ...source.calls import function_around
 from ...source.module import Module
-
-# Modules of transformers that import torch, whatever is taken from them (5.12).
-NEEDS_TORCH = re.compile(
-    r"transformers\.(trainer|trainer_pt_utils|trainer_seq2seq|trainer_optimizer|modeling_(utils|outputs|layers)|pytorch_utils"
-    r"|optimization|activations|cache_utils|generation\.(utils|logits_process|stopping_criteria)"
-    r"|models\.\w+\.modeling_\w+)"
-)
-# Classes and functions of transformers that import without torch, and raise without it when they are called.
-CALLS_TORCH = re.compile(
-    r"AutoModel\w*|\w+For(CausalLM|ConditionalGeneration|SequenceClassification|TokenClassification)|pipeline"
-)
+from ..script.sites import facts_of
 
 
 def is_behind(module: Module, use: cst.CSTNode, statement: cst.CSTNode) -> bool:
@@ -42,18 +33,28 @@ def alias_name(alias: cst.ImportAlias) -> str:
     return node.value if isinstance(node, cst.Name) else ""
 
 
-def needs_torch(
-    module: Module, imported: cst.CSTNode, alias: cst.ImportAlias, left: Sequence[cst.BaseExpression]
-) -> bool:
-    """Whether what is left of an import of transformers needs torch, to be imported or to be called."""
-    named = module_of(module, imported, alias)
-    if NEEDS_TORCH.fullmatch(named):
-        return True
-    if named != "transformers" or not CALLS_TORCH.fullmatch(module.code(alias.name)):
-        return False
-    holders = [module.parents[use] for use in left]
+def needed_by(module: Module, imported: cst.CSTNode, alias: cst.ImportAlias, left: Sequence[cst.BaseExpression]) -> str:
+    """The package without which what is left of an import can't be imported, or not be called; empty for none."""
+    facts, named = facts_of(module), module_of(module, imported, alias)
+    if needed := _said_of(named, facts.import_needs):
+        return needed
+    needed = _said_of(f"{named}.{module.code(alias.name)}", facts.call_needs)
+    holders = [module.parents[use] for use in left] if needed else []
     owners = [module.parents[holder] for holder in holders if isinstance(holder, cst.Attribute)]
-    return any(isinstance(holder, cst.Call) for holder in (*holders, *owners))
+    return needed if any(isinstance(holder, cst.Call) for holder in (*holders, *owners)) else ""
+
+
+def _said_of(name: str, said: Sequence[tuple[str, str]]) -> str:
+    """What facts say of a name; `*` of a fact is any part of a word."""
+    for fact, what in said:
+        if name.startswith(fact.partition("*")[0]) and _pattern(fact).fullmatch(name):
+            return what
+    return ""
+
+
+@cache
+def _pattern(fact: str) -> re.Pattern[str]:
+    return re.compile(re.escape(fact).replace(r"\*", r"\w*"))
 
 
 def module_of(module: Module, imported: cst.CSTNode, alias: cst.ImportAlias) -> str:

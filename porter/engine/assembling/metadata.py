@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from ...text.edit import Edit
 from ..script.porting import Porting
-from .installs import GPU_ONLY, NEEDED, name_of
+from ..script.sites import facts_of
+from .installs import NEEDED, name_of
 from .left_libraries import libraries_left
 
 RULE = "TP002"
@@ -25,9 +26,10 @@ def metadata_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
     if block is None or found is None:
         return []
     names = re.findall(r"[\"']([^\"']+)[\"']", found["list"])
-    if not any(name_of(name) in GPU_ONLY for name in names):
+    only = frozenset(facts_of(porting.module).gpu_distributions)
+    if only.isdisjoint(map(name_of, names)):
         return []
-    gone = GPU_ONLY - libraries_left(text, edits, GPU_ONLY)
+    gone = only - libraries_left(text, edits, only)
     kept = [name for name in names if name_of(name) not in gone]
     wanted = [*kept, NEEDED]
     lines = "".join(f'#     "{name}",\n' for name in wanted)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...errors import InputError
@@ -16,16 +16,15 @@ from ...source.merged import Merged
 from ...source.project.modules import find_project_file
 from ...text.edit import Edit
 from ...text.edits import apply_edits
+from ..script.fill_from_tables import trainer_libraries
 from ..script.porting import Porting
-from ..script.sites import facts_of
-from .imports import GPU_SIDE, OURS
+from ..script.sites import absent_packages, facts_of
+from .imports import OURS
 from .per_file import is_touched, own_edits, parts_of
-from .port_imports import TRAINERS
 
 RULE = "TP001"
 LARGEST = 200_000  # characters of a module
 MOST_FILES = 40
-GPU_LIBRARIES = GPU_SIDE | {"apex", "flash_attn", "liger_kernel", "triton", "vllm", "xformers"}
 
 
 def say_own_modules(porting: Porting, edits: Sequence[Edit]) -> None:
@@ -68,27 +67,32 @@ def _read_for(file: Path, shown: str) -> Iterator[tuple[Path, str]]:
 def _say(porting: Porting, shown: str, text: str, line: int) -> None:
     tree = _parsed(text)
     roots = dict.fromkeys(name.partition(".")[0] for name in _imported(tree)) if tree is not None else {}
-    needs = [name for name in roots if name in GPU_LIBRARIES]
+    facts = facts_of(porting.module)
+    needs = [name for name in roots if name in absent_packages(porting.module) or name in facts.needs_gpu]
     alone = not isinstance(porting.module, Merged)
     how = "isn't ported with this file" if alone else "stays as it is"
-    if drivers := " and ".join(name for name in roots if name in facts_of(porting.module).gpu_drivers):
+    if drivers := " and ".join(name for name in roots if name in facts.gpu_drivers):
         message = f"{shown} {how} and imports {drivers}: a TPU machine has no such driver, and the port ends there."
         fix = "Take out there what asks the GPU, or put the import into a `try` that says what holds without one."
         porting.find(RULE, "error", message, fix, line, 1)
-    asked = _asks_for_tensors(tree) if tree is not None and "torch" not in needs else None
+    kinds = {text: package for text, package in facts.tensors if package not in needs}
+    asked = _asks_for_tensors(tree, kinds) if tree is not None and kinds else None
     if not needs and asked is None:
         return
     message = f"{shown} {how} and imports {' and '.join(needs)}, which the port needs installed then."
-    if not needs:
-        message = f"{shown} {how} and asks for torch's tensors (line {asked}): the port needs torch where that runs."
+    if asked is not None and not needs:
+        line_of, package = asked
+        message = f"{shown} {how} and asks for {package}'s tensors (line {line_of}): the port needs {package} where "
+        message += "that runs."
     fix = "Port the project's folder (tpu-port DIR -o OUT)" if alone else "Replace it there"
     fix = f"{fix}, or take out there what the port doesn't use."
-    severity: Severity = "error" if set(needs) & set(TRAINERS) else "warning"
+    trainers = trainer_libraries(porting) & absent_packages(porting.module)
+    severity: Severity = "error" if trainers.intersection(needs) else "warning"
     porting.find(RULE, severity, message, fix, line, 1)
 
 
-def _asks_for_tensors(tree: ast.Module) -> int | None:
-    """The line of `rows.set_format("torch")`, `tokenizer(text, return_tensors="pt")`."""
+def _asks_for_tensors(tree: ast.Module, kinds: Mapping[str, str]) -> tuple[int, str] | None:
+    """The line of `rows.set_format("torch")`, `tokenizer(text, return_tensors="pt")`, and whose tensors they are."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
@@ -96,8 +100,8 @@ def _asks_for_tensors(tree: ast.Module) -> int | None:
         given = {keyword.arg: keyword.value for keyword in node.keywords}
         asked = [given.get("type"), *node.args[:1]] if called in ("set_format", "with_format") else []
         for value in (given.get("return_tensors"), *asked):
-            if isinstance(value, ast.Constant) and value.value in ("pt", "torch"):
-                return node.lineno
+            if isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value in kinds:
+                return node.lineno, kinds[value.value]
     return None
 
 

@@ -11,7 +11,9 @@ from ...source.calls import function_around
 from ...text.edit import Edit
 from ...text.edits import within, without_inner
 from ...text.import_lines import parse_import
+from ..script.fill_from_tables import trainer_libraries
 from ..script.porting import Porting
+from ..script.sites import absent_packages
 from ..script.subclasses import imported_base
 from ..settling.blocks import without_empty_blocks
 from .imports import plan_imports
@@ -30,12 +32,12 @@ from .per_file import (
     whole_edits,
 )
 
-TRAINERS = ("trl", "unsloth")  # a port that imports one of these trains, or asks about, what it has not any more
-
 
 def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
     """The edits, and those of the imports and install commands of each file that they change."""
     whole: list[Edit] = []
+    # A port that imports one of these trains, or asks about, what it has not any more.
+    trainers = trainer_libraries(porting) & absent_packages(porting.module)
     note_passed_on(porting.module, edits)
     for part in parts_of(porting.module):
         own = own_edits(part, edits)
@@ -52,7 +54,7 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
         for library, line in sorted(plan.still_used.items()):
             message = f"{library} is still used here, so the port needs it installed."
             fix = f"Replace it if {library} is not on the TPU machine."
-            severity: Severity = "error" if library in TRAINERS else "warning"
+            severity: Severity = "error" if library in trainers else "warning"
             view.find("TP001", severity, message, fix, line, 1, severity == "error")
         for library, line in sorted(plan.asked_for.items()):
             if library not in plan.still_used:

@@ -21,7 +21,7 @@ from ...source.module import Module
 from ..script.dead_blocks import DECIDED_TRIES
 from ..script.fill_from_tables import plain_version
 from ..script.porting import Porting
-from ..script.sites import Site
+from ..script.sites import Site, facts_of
 from ..script.training import Training
 from ..settling.kept_branch import keep_block
 from ..steps.step import Phase, step
@@ -36,7 +36,8 @@ TAKEN = "the release that the script is read as takes what is tried"
 def decided_tries(porting: Training) -> dict[cst.Try, bool]:
     """The `try` statements whose lines a release decides: whether it takes them, or goes on in the `except`."""
     module, found = porting.module, {}
-    if "except" not in module.text or "unsloth" in module.roots:  # its trainers take what older releases took
+    rewritten = not module.roots.isdisjoint(facts_of(module).rewrites_trainers)  # which take what older releases took
+    if "except" not in module.text or rewritten:
         return {}
     for site in porting.sites:
         line = module.statement(site.node)

@@ -21,12 +21,14 @@ from ...source.project.printed import Shown
 from .python_rule import check_class
 
 FACTS = "pack facts"  # where a file remembers them
-SAID = ("gone", "services", "reports")  # those that say something of each name
+SAID = ("gone", "services", "reports", "tensors", "import_needs", "call_needs")  # those that say something of each name
 # Facts whose names are those of packages.
 PACKAGES = (
     *("gpu_side", "gpu_drivers", "model_libraries", "language_models", "all_trainers_read", "beside_training"),
-    "backwards",
+    *("backwards", "absent", "needs_gpu", "rewrites_trainers"),
 )
+DISTRIBUTIONS = ("gpu_distributions", "core_distributions", "beside_distributions")  # names of what pip installs
+NAMES = re.compile(r"[\w*]+(?:\.[\w*]+)+")  # import names, in which `*` is any part of a word
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,12 @@ class Facts:
     all_trainers_read: tuple[str, ...] = ()  # packages of whose trainers each has a table or is refused by a rule
     beside_training: tuple[str, ...] = ()  # further ones beside which a trainer of the file's own is one of models
     backwards: tuple[str, ...] = ()  # packages whose `backward` a training loop calls
+    absent: tuple[str, ...] = ()  # packages, not `gpu_side`, that a TPU machine has no use for: their imports go
+    needs_gpu: tuple[str, ...] = ()  # those that only install beside a GPU: said where another file imports them
+    rewrites_trainers: tuple[str, ...] = ()  # those that write another library's trainers anew when they are imported
+    gpu_distributions: tuple[str, ...] = ()  # what pip installs for the GPU side alone
+    core_distributions: tuple[str, ...] = ()  # of these, what nothing trains without: there the port's go in
+    beside_distributions: tuple[str, ...] = ()  # what a port may still use, in a release as new as its libraries
     loop_settings: tuple[str, ...] = ()  # classes whose keywords set a loop's accumulation and precision
     seeds: tuple[str, ...] = ()  # functions that seed torch's generator, by which adapters are drawn
     seeds_python: tuple[str, ...] = ()  # those that seed Python's
@@ -60,6 +68,11 @@ class Facts:
     # notebook service that has them.
     gone: tuple[tuple[str, str], ...] = ()
     services: tuple[tuple[str, str], ...] = ()
+    # Texts that ask for tensors of a package, `return_tensors="pt"`; modules that import another package, whatever is
+    # taken from them, and names that import without it and raise where they are called; `*` is any part of a word.
+    tensors: tuple[tuple[str, str], ...] = ()
+    import_needs: tuple[tuple[str, str], ...] = ()
+    call_needs: tuple[tuple[str, str], ...] = ()
     # Trackers that `report_to` names, with the runtime's callback and its keyword for the run's name.
     reports: tuple[tuple[str, str], ...] = ()
 
@@ -102,6 +115,8 @@ def read_facts(data: Mapping[str, Any], manifest: Path, line: int) -> Facts:
         if not isinstance(names, list):
             raise InputError(f"{word} is {names!r}", manifest, line, fix="write a list of names")
         for name in names:
+            if word in DISTRIBUTIONS and isinstance(name, str) and re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
+                continue
             if isinstance(name, str) and word in (*PACKAGES, "gives_back"):
                 check_class(f"{name}.x" if word in PACKAGES else name.replace("().", ".", 1), manifest, line)
             else:
@@ -115,7 +130,8 @@ def _check_said(word: str, names: object, manifest: Path, line: int) -> None:
         fix = f'write [facts.{word}] and lines "our_library.name" = "..."'
         raise InputError(f"{word} is {names!r}", manifest, line, fix=fix)
     for name in names:
-        check_class(name if word == "gone" else f"{name}.x", manifest, line)
+        if word not in ("import_needs", "call_needs") or NAMES.fullmatch(name) is None:
+            check_class(name if word == "gone" else f"{name}.x", manifest, line)
 
 
 def read_release(row: Mapping[str, Any], manifest: Path, line: int) -> Release:

@@ -11,7 +11,8 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -208,6 +209,11 @@ def by_claim(rules: Iterable[Answering]) -> dict[str, Answering]:
 def _once(paths: Sequence[Path]) -> list[Path]:
     """The folders, each once: a pack may be named on the command line and by the project, too."""
     return list({path.resolve(): path for path in reversed(paths)}.values())[::-1]
+
+
+def facts_in(packs: Iterable[Pack]) -> Facts:
+    """What packs say of names, all together."""
+    return reduce(or_, (pack.facts for pack in packs), NONE)
 
 
 def launchers(packs: Sequence[Pack]) -> dict[str, tuple[str, ...]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import reduce
-from operator import or_
 from typing import Any, cast
 
 import libcst as cst
@@ -17,13 +15,13 @@ from ...source.machine.gpu_of_run import ASKING, PLACED
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.expressions import python
-from ..packs.facts import FACTS, Facts
+from ..packs.facts import FACTS
 from ..packs.kinds import is_of_kind
-from ..packs.packs import Pack, Rewrite, TableRule, by_claim
+from ..packs.packs import Pack, Rewrite, TableRule, by_claim, facts_in
 from .config_attributes import held_value
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
-from .sites import Argument, Site, assigned_name, read_site, shown
+from .sites import Argument, Site, assigned_name, facts_of, read_site, shown
 from .subclasses import added, base_of, refusal, trains_otherwise
 from .training import Training
 
@@ -33,7 +31,7 @@ CONFIGURES = re.compile(r"\.\w*(?:Config|Arguments|Trainer)$")
 
 def note_facts(porting: Training) -> None:
     """Let the file know what the packs say of names."""
-    facts = porting.module.memory[FACTS] = reduce(or_, (pack.facts for pack in porting.packs), Facts())
+    facts = porting.module.memory[FACTS] = facts_in(porting.packs)
     porting.module.memory |= {ASKING: facts.sees_gpu, PLACED: facts.on_gpu}
 
 
@@ -152,6 +150,13 @@ def trainers_known(porting: Training) -> dict[str, TableRule | Rewrite]:
     return found
 
 
+def trainer_libraries(porting: Training) -> frozenset[str]:
+    """The libraries whose trainers are ported, or refused by name; a loop written by hand is none's."""
+    known = trainers_known(porting)
+    loops = {name for name, rule in known.items() if isinstance(rule, TableRule) and rule.kind == "loop"}
+    return frozenset(name.partition(".")[0] for name in known.keys() - loops)
+
+
 def configuring(packs: tuple[Pack, ...]) -> frozenset[str]:
     """The libraries that have configurations and trainers with a table, or trainers that a pack refuses."""
     names = [name for pack in packs for table in pack.tables for name in table.names]
@@ -238,7 +243,7 @@ def fill_site(porting: Training, site: Site, rule: TableRule, versions: Mapping[
             reason = f"{short} {version} has no such keyword"
             message = f"{source} is not a keyword of {short} {version}."
             fix = "Check the spelling, or name the version with --source-trl."
-            if "unsloth" in porting.module.roots:
+            if not porting.module.roots.isdisjoint(facts_of(porting.module).rewrites_trainers):
                 fix = "If Unsloth adds it: say what it holds by keywords that TRL has, and take it out."
             if argument.name.startswith("argument "):
                 reason = "it has no keyword"

@@ -145,6 +145,12 @@ def facts_of(module: Module) -> Facts:
     return found
 
 
+def absent_packages(module: Module) -> frozenset[str]:
+    """The packages of the GPU side: an import of theirs that nothing uses any more would only ask for an install."""
+    facts = facts_of(module)
+    return frozenset((*facts.gpu_side, *facts.absent))
+
+
 def is_of_gpu_library(module: Module, name: cst.BaseExpression) -> bool:
     """Whether a name is that of something of a package that only a GPU machine has: `F.cross_entropy`."""
     qualified = module.qualified(name)
