@@ -49,22 +49,18 @@ KNOWN: dict[str, str] = {
     "packs/api.py": "peft transformers unsloth",
     "packs/launch.py": "accelerate deepspeed",
     "packs/runtime.py": "trl unsloth",
-    "packs/script.py": "torch",
     "report/terminal.py": "transformers trl",
     "safety/masking.py": "wandb",
     "source/launch/deepspeed.py": "accelerate deepspeed",
     "source/launch/launch_config.py": "accelerate deepspeed",
     "source/launch/settings.py": "accelerate",
     "source/launch/shell.py": "accelerate deepspeed torch",
-    "source/machine/gpu_of_run.py": "modal torch",
-    "source/machine/library_constants.py": "peft torch transformers",
     "source/module.py": "accelerate datasets peft transformers trl unsloth",
     "source/notebooks/magics.py": "wandb",
     "source/project/modules.py": "accelerate bitsandbytes datasets deepspeed huggingface_hub peft ray swanlab "
     "torch transformers trl unsloth vllm wandb",
     "source/project/pins.py": "accelerate datasets modal peft transformers trl unsloth",
     "source/project/other_models.py": "unsloth",
-    "source/values.py": "torch",
     "text/expressions.py": "torch",
 }
 

@@ -34,8 +34,9 @@ from .loops.loop_trainer import find_loops, loop_table
 from .loops.models_trained import say_others
 from .loops.unread.unknown_training import find_unknown_training
 from .packs.engine_rules import check_names
-from .packs.packs import Pack, launchers, load_packs
-from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites, note_facts
+from .packs.facts import note_facts
+from .packs.packs import Pack, facts_in, launchers, load_packs
+from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites
 from .script.porting import Porting
 from .script.sites import Site
 from .script.trainers import merge, merge_findings, read_views
@@ -102,7 +103,7 @@ def _port_module(module: Module, options: Options) -> Port:
     check_names((*options.select, *options.ignore), packs)
     whole = Training(module, options, packs)
     whole.mesh = parse_mesh(options.mesh) if options.mesh is not None else None
-    note_facts(whole)
+    note_facts(module, facts_in(packs))
     if is_foreign(module, options, packs):
         text = module.as_written
         return Port(module.path, text, text, "unchanged", Recipe(module.path), (), module.bom, module.encoding)

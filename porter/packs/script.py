@@ -39,7 +39,7 @@ from ..source.calls import argument_of, calls_of, function_around, named_argumen
 from ..source.conditions import bare, left_on_gpu, may_have_left
 from ..source.held_answers import asks_for_gpu
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run, speaks_of_gpu
-from ..source.machine.library_constants import TORCH_TYPES
+from ..source.machine.library_constants import constants
 from ..source.module import Module, flatten
 from ..source.project.model_names import usual_texts
 from ..source.read_value import read_value
@@ -54,7 +54,6 @@ __all__ = [
     "MODEL_CASTS",
     "MODEL_IDLE",
     "TOKENIZER_LOADS",
-    "TORCH_TYPES",
     "Binding",
     "Module",
     "Scope",
@@ -68,6 +67,7 @@ __all__ = [
     "bare",
     "binding_origins",
     "calls_of",
+    "constants",
     "date",
     "decide_condition",
     "dict_items",

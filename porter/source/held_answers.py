@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from .calls import argument_of, calls_of, class_of, function_around
-from .machine.gpu_of_run import BUILD, is_device, seen_on_gpu, speaks_of_gpu
+from .machine.gpu_of_run import is_build, is_device, seen_on_gpu, speaks_of_gpu
 from .scopes import Binding, Scope, inside, is_main_guard, owner_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _asks(module: Module, part: cst.CSTNode) -> bool:
     if isinstance(part, cst.Call):
         return seen_on_gpu(module, part) is not None or _function_asks(module, module.callees.get(part))
     if isinstance(part, cst.Attribute):
-        if is_device(module, part) or module.qualified(part) == BUILD:
+        if is_device(module, part) or is_build(module, part):
             return True
         method = _property(module, part)
         value = held_value(module, part) if method is None else None

@@ -17,15 +17,16 @@ import libcst as cst
 from .held_answers import asks_for_gpu, given_to, held_answers, held_value, last_given
 from .held_values import changed_later, held_by_class
 from .machine.gpu_of_run import (
-    ASKED_OF_ONE,
-    BUILD,
     capability_binding,
+    device_named,
     gpu_of_run,
+    is_build,
     is_device,
     is_properties,
+    may_be_told,
     seen_on_gpu,
 )
-from .machine.library_constants import TORCH_TYPES, constant
+from .machine.library_constants import constant, constants
 from .module import Module
 from .scopes import Binding
 
@@ -143,7 +144,7 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             compare = COMPARISON.get(type(part.operator))
             if compare is None:
                 raise Unknown
-            if module.qualified(node.left) == BUILD and module.code(part.comparator) == "None":
+            if is_build(module, node.left) and module.code(part.comparator) == "None":
                 return not compare(None, None)  # torch was built for CUDA
             return _calculate(compare, evaluate(module, node.left, depth), evaluate(module, part.comparator, depth))
         case cst.BooleanOperation():
@@ -151,19 +152,19 @@ def _evaluate(module: Module, node: cst.BaseExpression, depth: int) -> Any:
             settled = not left if isinstance(node.operator, cst.And) else bool(left)
             return left if settled else evaluate(module, node.right, depth)
         case cst.IfExp():
-            holds = module.qualified(node.test) == BUILD or evaluate(module, node.test, depth)
+            holds = is_build(module, node.test) or evaluate(module, node.test, depth)
             return evaluate(module, node.body if holds else node.orelse, depth)
         case cst.Subscript() if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             index = evaluate(module, node.slice[0].slice.value, depth)
             return _calculate(operator.getitem, evaluate(module, node.value, depth), index)
         case cst.Call(func=cst.Name("dict")) if module.scope(node).lookup("dict") is None:
             return _dict_call(module, node, depth)
-        case cst.Call(func=cst.Name("getattr")) if (member := _torch_type(module, node)) is not None:
+        case cst.Call(func=cst.Name("getattr")) if (member := _looked_up(module, node)) is not None:
             return member
         case cst.Call() if (answer := seen_on_gpu(module, node)) is not None:
-            if node.args and module.qualified(node.func) not in ASKED_OF_ONE:
+            if node.args and not may_be_told(module, node):
                 raise Unknown
-            return answer(module)
+            return answer
         case cst.Call(func=cst.Name("int" | "float" | "str" | "bool" as builtin)):
             plain = len(node.args) == 1 and node.args[0].keyword is None and not node.args[0].star
             if plain and module.scope(node).lookup(builtin) is None:
@@ -197,13 +198,14 @@ def _got(module: Module, node: cst.Call, depth: int) -> Any:
     return _calculate(lambda _, __: held.get(*given), None, None)
 
 
-def _torch_type(module: Module, node: cst.Call) -> str | None:
+def _looked_up(module: Module, node: cst.Call) -> str | None:
     """`getattr(torch, "bfloat16")` → `bfloat16`."""
-    if len(node.args) != 2 or module.qualified(node.args[0].value) != "torch":
+    library = module.qualified(node.args[0].value) if len(node.args) == 2 else None
+    if library is None or not any(name.startswith(f"{library}.") for name in constants(module)):
         return None
     try:
-        return TORCH_TYPES.get(evaluate(module, node.args[1].value))
-    except (Unknown, TypeError):
+        return constants(module).get(f"{library}.{evaluate(module, node.args[1].value)}")
+    except Unknown:
         return None
 
 
@@ -219,8 +221,7 @@ def _device(module: Module, node: cst.BaseExpression, depth: int = 0) -> cst.Bas
         call = binding.value if binding is not None and binding.kind == "assign" else node
     elif isinstance(node, cst.Attribute):
         call = held_value(module, node)
-    named = isinstance(call, cst.Call) and len(call.args) == 1 and module.qualified(call.func) == "torch.device"
-    return call.args[0].value if named and isinstance(call, cst.Call) else None
+    return device_named(module, call)
 
 
 def _literal_text(module: Module, node: cst.BaseExpression, depth: int) -> Any:

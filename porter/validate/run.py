@@ -359,8 +359,13 @@ def _unsloth(source: Path) -> tuple[str, str]:
 
 def _capability(source: Path) -> tuple[int, int]:
     """The compute capability of the GPU that the source names; the usual one where it doesn't parse."""
+    from ..engine.packs.facts import note_facts
+    from ..engine.packs.packs import facts_in, load_packs
+
     try:
-        return gpu_of_run(read_module(source)).capability
+        module = read_module(source)
+        note_facts(module, facts_in(load_packs()))
+        return gpu_of_run(module).capability
     except InputError:
         return USUAL
 

@@ -11,7 +11,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import TORCH_TYPES, date, history, plain_version, role_uses
+from porter.packs.script import constants, date, history, plain_version, role_uses
 from porter.packs.training import when_quantised
 
 PART_OF = "peft"
@@ -49,7 +49,8 @@ def _base(porting: Porting) -> str:
     """The type of the base where it is known, "" where only the run knows it; the half one of several."""
     said = [branch.get("model.dtype") for branch in porting.loads.values()] or [porting.value("model.dtype")]
     known = [value.literal if value is not None and value.known else None for value in said]
-    types = [TORCH_TYPES.get(str(each).removeprefix("torch."), "") for each in known]
+    named = constants(porting.module)
+    types = [named.get(f"torch.{str(each).removeprefix('torch.')}", "") for each in known]
     return next((each for each in types if each in HALVES), "" if "" in types and said != [None] else "float32")
 
 

@@ -19,7 +19,7 @@ from porter.packs.api import Phase, Porting, step
 from porter.packs.script import (
     MODEL_CASTS,
     MODEL_IDLE,
-    TORCH_TYPES,
+    constants,
     parameter_of,
     role_uses,
     shortened,
@@ -112,9 +112,8 @@ def _drop(porting: Porting, node: cst.BaseExpression, call: cst.Call) -> None:
 def _say_types(porting: Porting, call: cst.Call) -> None:
     module = porting.module
     for argument in call.args:
-        head, _, name = (module.qualified(argument.value) or "").rpartition(".")
-        if head == "torch" and name in TORCH_TYPES:
-            porting.edit(*module.span(argument.value), f"jnp.{TORCH_TYPES[name]}", PART_OF, "saved in this type")
+        if kind := constants(module).get(module.qualified(argument.value) or ""):
+            porting.edit(*module.span(argument.value), f"jnp.{kind}", PART_OF, "saved in this type")
             porting.imports.add("import jax.numpy as jnp")
 
 

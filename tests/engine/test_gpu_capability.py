@@ -6,9 +6,11 @@ import json
 
 import pytest
 
+from porter.engine.packs.facts import note_facts
+from porter.engine.packs.packs import facts_in, load_packs
 from porter.engine.pipeline import port_module
 from porter.port import Options, Port
-from porter.source.machine.gpu_of_run import gpu_of_run
+from porter.source.machine.gpu_of_run import GpuOfRun, gpu_of_run
 from porter.source.parsing import parse_module, parse_notebook
 
 from .porting import port, sft_script
@@ -84,11 +86,17 @@ def test_a_notebook_names_its_gpu(metadata: dict[str, object], kept: str) -> Non
     assert kept in ported.after and ("rows = 64" in ported.after) != ("rows = 32" in ported.after)
 
 
+def named(text: str) -> GpuOfRun:
+    module = parse_module(text.encode(), "train.py")
+    note_facts(module, facts_in(load_packs()))
+    return gpu_of_run(module)
+
+
 def test_modal_is_asked_for_a_gpu() -> None:
     text = "import modal\napp = modal.App()\n\n@app.function(gpu='L40S:2')\ndef train():\n    pass  # gpu='T4'\n"
-    assert gpu_of_run(parse_module(text.encode(), "train.py")).capability == (8, 9)
+    assert named(text).capability == (8, 9)
     both = text + "\n@app.function(gpu='T4')\ndef test():\n    pass\n"
-    assert gpu_of_run(parse_module(both.encode(), "train.py")).name == ""
+    assert named(both).name == ""
 
 
 def test_what_only_tells_goes_also_where_a_condition_is_around_it() -> None:

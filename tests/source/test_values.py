@@ -6,14 +6,26 @@ from typing import Any
 
 import pytest
 
+from porter.engine.packs.facts import note_facts
+from porter.engine.packs.packs import facts_in, load_packs
+from porter.source.module import Module
 from porter.source.parsing import parse_module
 from porter.source.read_value import read_value
 from porter.source.values import Unknown, dict_items, evaluate
 
+FACTS = facts_in(load_packs())
+
+
+def known(text: str) -> Module:
+    """The module of a text, with what the packs say of their libraries' names."""
+    module = parse_module(text.encode(), "train.py")
+    note_facts(module, FACTS)
+    return module
+
 
 def value(text: str) -> Any:
     """The value of `f`'s argument in the last call of `f`; Unknown when it isn't certain."""
-    module = parse_module(text.encode(), "train.py")
+    module = known(text)
     call = [call for call in module.calls if module.code(call.func) == "f"][-1]
     return evaluate(module, call.args[0].value)
 
@@ -111,7 +123,7 @@ def test_a_value_keeps_its_spelling_and_its_place() -> None:
     ],
 )
 def test_the_keywords_of_a_spread_argument(text: str, want: list[str] | None) -> None:
-    module = parse_module(text.encode(), "train.py")
+    module = known(text)
     call = next(call for call in module.calls if module.code(call.func) == "f")
     items = dict_items(module, call.args[0].value)
     assert (None if items is None else [name for name, _ in items]) == want

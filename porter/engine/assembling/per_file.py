@@ -20,8 +20,9 @@ from ...text.edit import Edit
 from ...text.edits import Spans, apply_edits
 from ...text.import_lines import names_in, parse_import
 from ..draft.findings import Findings
-from ..packs.facts import FACTS, NONE
+from ..packs.facts import note_facts
 from ..script.porting import Porting
+from ..script.sites import facts_of
 
 PASSED_ON = "passed on"  # what a file's memory calls the names that others take of it
 
@@ -53,7 +54,7 @@ def view_of(porting: Porting, part: Part, edits: Sequence[Edit]) -> Porting:
     """A Porting of one file: the names it needs imported, and findings of its own."""
     if part.module is porting.module:
         return porting
-    part.module.memory[FACTS] = porting.module.memory.get(FACTS, NONE)
+    note_facts(part.module, facts_of(porting.module))
     written = names_in("\n".join(edit.new for edit in edits))
     bound = {text: parse_import(text).bound for text in porting.imports}
     imports = {text for text, name in bound.items() if re.search(rf"(?<![\w.]){re.escape(name)}\b", written)}

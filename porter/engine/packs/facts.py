@@ -17,15 +17,19 @@ from typing import Any
 from ...errors import InputError
 from ...releases.versions import pins_of
 from ...runtime.facts.field_tables import FieldTable, version_key
+from ...source.machine.gpu_of_run import GPU_NAMES, GpuNames
+from ...source.machine.library_constants import CONSTANTS, Constants
+from ...source.module import Module
 from ...source.project.printed import Shown
 from .python_rule import check_class
 
 FACTS = "pack facts"  # where a file remembers them
-SAID = ("gone", "services", "reports", "tensors", "import_needs", "call_needs")  # those that say something of each name
+# Those that say something of each name.
+SAID = ("gone", "services", "reports", "tensors", "import_needs", "call_needs", "constants")
 # Facts whose names are those of packages.
 PACKAGES = (
     *("gpu_side", "gpu_drivers", "model_libraries", "language_models", "all_trainers_read", "beside_training"),
-    *("backwards", "absent", "needs_gpu", "rewrites_trainers"),
+    *("backwards", "absent", "needs_gpu", "rewrites_trainers", "gpu_keyword"),
 )
 DISTRIBUTIONS = ("gpu_distributions", "core_distributions", "beside_distributions")  # names of what pip installs
 NAMES = re.compile(r"[\w*]+(?:\.[\w*]+)+")  # import names, in which `*` is any part of a word
@@ -45,6 +49,15 @@ class Facts:
     gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
     gpu_made: tuple[str, ...] = ()  # functions and classes whose values are of the GPU's side, of whatever package
     sees_gpu: tuple[str, ...] = ()  # functions without arguments that are True where there is a GPU: decided as on it
+    sees_gpu_of: tuple[str, ...] = ()  # those that may be told which GPU is meant, or how strictly
+    sees_no_gpu: tuple[str, ...] = ()  # functions that ask for what such a machine lacks, and are False on it
+    gpu_capability: tuple[str, ...] = ()  # functions that give a GPU's compute capability, (major, minor)
+    gpu_properties: tuple[str, ...] = ()  # those that give an object with them
+    gpu_build: tuple[str, ...] = ()  # names that aren't None where a package is built for GPUs
+    gpu_keyword: tuple[str, ...] = ()  # packages whose calls say by `gpu=` on which one they run
+    devices: tuple[str, ...] = ()  # classes of devices, made of a text, which is their `.type`
+    enumerations: tuple[str, ...] = ()  # those whose members a keyword takes like their names
+    lower_enumerations: tuple[str, ...] = ()  # those whose members it takes like their names in small letters
     on_gpu: tuple[str, ...] = ()  # classes whose objects have it as their `.device`
     gpu_drivers: tuple[str, ...] = ()  # packages that ask the GPU's driver, and raise where there is none
     callbacks: tuple[str, ...] = ()  # TrainerCallbacks without torch: the port calls them, and classes on them
@@ -73,6 +86,7 @@ class Facts:
     tensors: tuple[tuple[str, str], ...] = ()
     import_needs: tuple[tuple[str, str], ...] = ()
     call_needs: tuple[tuple[str, str], ...] = ()
+    constants: tuple[tuple[str, str], ...] = ()  # those that a keyword takes like a text
     # Trackers that `report_to` names, with the runtime's callback and its keyword for the run's name.
     reports: tuple[tuple[str, str], ...] = ()
 
@@ -81,6 +95,13 @@ class Facts:
 
 
 NONE = Facts()
+
+
+def note_facts(module: Module, facts: Facts) -> None:
+    """Let a file know what packs say of names."""
+    names = GpuNames(**{each.name: getattr(facts, each.name) for each in fields(GpuNames)})
+    texts = Constants(dict(facts.constants), facts.enumerations, facts.lower_enumerations)
+    module.memory |= {FACTS: facts, GPU_NAMES: names, CONSTANTS: texts}
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ import libcst as cst
 
 from ...recipe import Fate, Field, Origin, Value, read_literal
 from ...runtime.facts.field_tables import Row
-from ...source.machine.gpu_of_run import ASKING, PLACED
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.expressions import python
-from ..packs.facts import FACTS
+from ..packs.facts import note_facts
 from ..packs.kinds import is_of_kind
 from ..packs.packs import Pack, Rewrite, TableRule, by_claim, facts_in
 from .config_attributes import held_value
@@ -29,15 +28,9 @@ from .training import Training
 CONFIGURES = re.compile(r"\.\w*(?:Config|Arguments|Trainer)$")
 
 
-def note_facts(porting: Training) -> None:
-    """Let the file know what the packs say of names."""
-    facts = porting.module.memory[FACTS] = facts_in(porting.packs)
-    porting.module.memory |= {ASKING: facts.sees_gpu, PLACED: facts.on_gpu}
-
-
 def find_sites(porting: Training) -> None:
     """Every call that a table of a pack describes, in source order."""
-    note_facts(porting)
+    note_facts(porting.module, facts_in(porting.packs))
     by_class = tables_by_class(porting.packs)
     trainers = {name.split(".", 1)[0] for name in trainers_known(porting)}
     if not mentions_import(porting.module.text, trainers) or not trainers & porting.module.roots:

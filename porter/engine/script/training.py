@@ -17,13 +17,12 @@ from ...recipe import Field, Finding, Recipe, Severity, Value
 from ...runtime.facts.families import Family
 from ...runtime.facts.field_tables import version_key
 from ...source.launch.launch_config import Setting
-from ...source.machine.gpu_of_run import BUILD, SEES_GPU
+from ...source.machine.gpu_of_run import gpu_names
 from ...source.module import Module
 from ...source.scopes import Scope
 from ...text.expressions import python, quoted
 from ...text.marks import Marks
 from ..draft.findings import Findings
-from ..packs.facts import FACTS, NONE
 from ..packs.packs import Pack
 from .sites import Argument, Site
 
@@ -279,9 +278,8 @@ class Training:
         return f"from porter import runtime as {self.names.runtime}"
 
     def _asks_gpu(self, text: str) -> bool:
-        facts = self.module.memory.get(FACTS, NONE)
-        own = [name.rpartition(".")[2] for name in facts.sees_gpu]
-        return any(name in text for name in (*SEES_GPU, *own, BUILD))
+        names = gpu_names(self.module)
+        return any(name in text for name in (*(name.rpartition(".")[2] for name in names.asking), *names.gpu_build))
 
     def rt(self, name: str) -> str:
         """`rt.name`, and its import."""

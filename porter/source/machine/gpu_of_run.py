@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ..module import Module
     from ..scopes import Binding
 
-CAPABILITY = "torch.cuda.get_device_capability"
-PROPERTIES = "torch.cuda.get_device_properties"
 PARTS = ("major", "minor")
 # Compute capabilities, by how Colab, Kaggle and Modal call their GPUs; of several that fit the longest name.
 CAPABILITIES = {
@@ -59,43 +57,72 @@ class GpuOfRun:
 def gpu_of_run(module: Module) -> GpuOfRun:
     """The GPU of the source run, as far as the file says; comments and texts count for nothing."""
     if "gpu of the run" not in module.memory:
-        module.memory["gpu of the run"] = _in_notebook(module) or _of_modal(module) or GpuOfRun()
+        module.memory["gpu of the run"] = _in_notebook(module) or _by_keyword(module) or GpuOfRun()
     found: GpuOfRun = module.memory["gpu of the run"]
     return found
 
 
-# What the source saw on its GPU: decided here, never asked on the TPU machine.
-SEES_GPU: dict[str, Callable[[Module], Any]] = {
-    "torch.cuda.is_available": lambda module: True,
-    "torch.cuda.is_bf16_supported": lambda module: True,
-    CAPABILITY: lambda module: gpu_of_run(module).capability,
-    "torch.backends.mps.is_available": lambda module: False,
-    "torch.backends.mps.is_built": lambda module: False,
-    "torch.xpu.is_available": lambda module: False,
-    "torch.npu.is_available": lambda module: False,
-}
+@dataclass(frozen=True)
+class GpuNames:
+    """What packs say of their libraries' names, each by its import name; docs/packs.md says what they are."""
+
+    sees_gpu: Collection[str] = ()
+    sees_gpu_of: Collection[str] = ()
+    sees_no_gpu: Collection[str] = ()
+    gpu_capability: Collection[str] = ()
+    gpu_properties: Collection[str] = ()
+    gpu_build: Collection[str] = ()
+    on_gpu: Collection[str] = ()
+    devices: Collection[str] = ()
+    gpu_keyword: Collection[str] = ()
+
+    @property
+    def asking(self) -> tuple[str, ...]:
+        """Functions that ask for a GPU."""
+        return (*self.sees_gpu, *self.sees_gpu_of, *self.sees_no_gpu, *self.gpu_capability)
 
 
-# Questions that may be told which GPU is meant, as all are alike, or how strictly.
-ASKED_OF_ONE = (CAPABILITY, "torch.cuda.is_bf16_supported")
-# Of `Module.memory`: what packs say of their libraries. Functions that answer as `torch.cuda.is_available` does, and
-# classes whose objects have the GPU as their `.device`.
-ASKING, PLACED = "functions that ask for a GPU", "classes that are on a GPU"
-BUILD = "torch.version.cuda"
+GPU_NAMES, NONE = "names of what is on a GPU", GpuNames()  # of `Module.memory`
 
 
-def seen_on_gpu(module: Module, node: cst.CSTNode) -> Callable[[Module], Any] | None:
-    """What gives the answer that a call had on the GPU; None for any other call."""
+def gpu_names(module: Module) -> GpuNames:
+    """What is known of the names of a file."""
+    found: GpuNames = module.memory.get(GPU_NAMES, NONE)
+    return found
+
+
+def seen_on_gpu(module: Module, node: cst.CSTNode) -> Any:
+    """The answer that a call had on the GPU, which the TPU machine is never asked for; None for any other call."""
     name = module.qualified(node.func) if isinstance(node, cst.Call) else None
-    if name is None:
+    names = gpu_names(module)
+    if name is None or name not in names.asking:
         return None
-    return (lambda module: True) if name in module.memory.get(ASKING, ()) else SEES_GPU.get(name)
+    return gpu_of_run(module).capability if name in names.gpu_capability else name not in names.sees_no_gpu
+
+
+def may_be_told(module: Module, call: cst.Call) -> bool:
+    """Whether a question may be told which GPU is meant, as all are alike, or how strictly."""
+    names = gpu_names(module)
+    return module.qualified(call.func) in (*names.gpu_capability, *names.sees_gpu_of)
+
+
+def is_build(module: Module, node: cst.CSTNode) -> bool:
+    """`torch.version.cuda`, which isn't None on a GPU machine."""
+    names = gpu_names(module).gpu_build
+    return isinstance(node, cst.Name | cst.Attribute) and bool(names) and module.qualified(node) in names
+
+
+def device_named(module: Module, made: cst.BaseExpression | None) -> cst.BaseExpression | None:
+    """What `torch.device(...)` is given; None for anything else."""
+    if not isinstance(made, cst.Call) or len(made.args) != 1:
+        return None
+    return made.args[0].value if module.qualified(made.func) in gpu_names(module).devices else None
 
 
 def speaks_of_gpu(module: Module) -> bool:
     """Whether a file has the name of anything that asks for a GPU."""
-    names = (*SEES_GPU, *module.memory.get(ASKING, ()), *module.memory.get(PLACED, ()), BUILD)
-    return any(name.rsplit(".", 1)[-1] in module.text for name in names)
+    names = gpu_names(module)
+    return any(name.rsplit(".", 1)[-1] in module.text for name in (*names.asking, *names.on_gpu, *names.gpu_build))
 
 
 def is_device(module: Module, node: cst.BaseExpression) -> bool:
@@ -104,7 +131,7 @@ def is_device(module: Module, node: cst.BaseExpression) -> bool:
         return False
     binding = module.single_binding(node.value) if isinstance(node.value, cst.Name | cst.Attribute) else None
     made = binding.value if binding is not None else node.value
-    return isinstance(made, cst.Call) and module.qualified(made.func) in module.memory.get(PLACED, ())
+    return isinstance(made, cst.Call) and module.qualified(made.func) in gpu_names(module).on_gpu
 
 
 def _in_notebook(module: Module) -> GpuOfRun | None:
@@ -148,12 +175,13 @@ def _known(said: Any, named_by: str) -> GpuOfRun | None:
     return GpuOfRun(found[0].upper(), named_by, CAPABILITIES[found[0].upper()]) if found is not None else None
 
 
-def _of_modal(module: Module) -> GpuOfRun | None:
+def _by_keyword(module: Module) -> GpuOfRun | None:
     """What all functions of a Modal app ask for; None where they ask for several kinds."""
-    if "modal" not in module.roots:
+    packages = module.roots.intersection(gpu_names(module).gpu_keyword)
+    if not packages:
         return None
     asked = {
-        _known(argument.value.evaluated_value, "Modal is asked for it")
+        _known(argument.value.evaluated_value, f"{min(packages).capitalize()} is asked for it")
         for call in module.calls
         for argument in call.args
         if argument.keyword is not None
@@ -167,13 +195,14 @@ def is_properties(module: Module, node: cst.BaseExpression) -> bool:
     """`torch.cuda.get_device_properties(0)`, itself or by a variable."""
     meaning = module.meaning(node)
     values = [binding.value for binding in meaning[1]] if meaning is not None else [node]
-    return all(isinstance(value, cst.Call) and module.qualified(value.func) == PROPERTIES for value in values)
+    names = gpu_names(module).gpu_properties
+    return all(isinstance(value, cst.Call) and module.qualified(value.func) in names for value in values)
 
 
 def asks_capability(module: Module, node: cst.CSTNode | None) -> bool:
     """`torch.cuda.get_device_capability()`, or one part of it of the properties: `properties.major`."""
     if isinstance(node, cst.Call):
-        return module.qualified(node.func) == CAPABILITY
+        return module.qualified(node.func) in gpu_names(module).gpu_capability
     return isinstance(node, cst.Attribute) and node.attr.value in PARTS and is_properties(module, node.value)
 
 

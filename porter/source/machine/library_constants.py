@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -9,19 +11,27 @@ import libcst as cst
 if TYPE_CHECKING:
     from ..module import Module
 
-TORCH_TYPES = {
-    "bfloat16": "bfloat16",
-    "float16": "float16",
-    "half": "float16",
-    "float32": "float32",
-    "float": "float32",
-}
-LOWER_CASE_ENUMS = (
-    "transformers.IntervalStrategy",
-    "transformers.SchedulerType",
-    "transformers.trainer_utils.IntervalStrategy",
-    "transformers.trainer_utils.SchedulerType",
-)
+CONSTANTS = "constants of libraries"  # of `Module.memory`
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What packs say: constants by the texts that they stand for, and enumerations whose members stand for their names,
+    or for these in small letters.
+    """
+
+    texts: Mapping[str, str] = field(default_factory=dict)
+    named: Collection[str] = ()
+    lower: Collection[str] = ()
+
+
+NONE = Constants()
+
+
+def constants(module: Module) -> Mapping[str, str]:
+    """The packs' constants by their full names, and the text that each stands for."""
+    found: Constants = module.memory.get(CONSTANTS, NONE)
+    return found.texts
 
 
 def constant(module: Module, node: cst.BaseExpression) -> str | None:
@@ -29,9 +39,8 @@ def constant(module: Module, node: cst.BaseExpression) -> str | None:
     name = module.qualified(node)
     if name is None:
         return None
+    known: Constants = module.memory.get(CONSTANTS, NONE)
     head, _, member = name.rpartition(".")
-    if head == "torch":
-        return TORCH_TYPES.get(member)
-    if head == "peft.TaskType":
-        return member
-    return member.lower() if head in LOWER_CASE_ENUMS else None
+    if head in known.named or head in known.lower:
+        return member if head in known.named else member.lower()
+    return known.texts.get(name)

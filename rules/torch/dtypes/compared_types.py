@@ -13,7 +13,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import TORCH_TYPES, Unknown, decide_condition, evaluate, inside, origins
+from porter.packs.script import Unknown, constants, decide_condition, evaluate, inside, origins
 
 from .named_types import becomes_jnp
 
@@ -42,9 +42,9 @@ def _sides(porting: Porting, node: cst.Comparison) -> tuple[cst.BaseExpression, 
     if len(node.comparisons) != 1 or not isinstance(node.comparisons[0].operator, SAME + OTHER):
         return None
     for one, other in ((node.comparisons[0].comparator, node.left), (node.left, node.comparisons[0].comparator)):
-        head, _, member = (porting.module.qualified(one) or "").rpartition(".")
-        if head == "torch" and TORCH_TYPES.get(member) in HALVES:
-            return one, other, TORCH_TYPES[member]
+        name = constants(porting.module).get(porting.module.qualified(one) or "", "")
+        if name in HALVES:
+            return one, other, name
     return None
 
 

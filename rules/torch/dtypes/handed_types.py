@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import TORCH_TYPES, Module, returned
+from porter.packs.script import Module, constants, returned
 
 PART_OF = "TP520"
 REASON = "torch loads this model, and knows no type of JAX"
@@ -65,8 +65,7 @@ def _keep(porting: Porting, given: cst.BaseExpression) -> None:
 
 def _types(module: Module, node: cst.BaseExpression, depth: int = 0) -> Iterator[cst.BaseExpression | None]:
     """Where torch's types are written that an expression may be; None for anything else."""
-    head, _, member = (module.qualified(node) or "").rpartition(".")
-    if head == "torch" and member in TORCH_TYPES:
+    if module.qualified(node) in constants(module):
         yield node
     elif isinstance(node, cst.IfExp):
         for way in (node.body, node.orelse):

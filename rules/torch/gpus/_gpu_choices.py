@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Porting
-from porter.packs.script import TORCH_TYPES, asks_for_gpu, bare, inside, keep_branch
+from porter.packs.script import asks_for_gpu, bare, constants, inside, keep_branch
 
 from ._gpu_questions import GUARD, HALF, REASON, known_value, on_gpu, places, small
 from ._gpu_settings import RULE, is_precision, is_setting, names_device
@@ -176,11 +176,11 @@ def _same_types(porting: Porting, lines: list[list[cst.CSTNode]], taken: int, be
 
 def _spelled(porting: Porting, value: cst.BaseExpression) -> str:
     """A type as JAX spells it: `jnp.bfloat16` of both halves."""
-    head, _, member = (porting.module.qualified(value) or "").rpartition(".")
-    if head != "torch" or member not in TORCH_TYPES:
+    kind = constants(porting.module).get(porting.module.qualified(value) or "")
+    if kind is None:
         return porting.module.code(value)
     porting.imports.add("import jax.numpy as jnp")
-    return f"jnp.{TORCH_TYPES[member].replace('bfloat16', 'float16').replace('float16', 'bfloat16')}"
+    return f"jnp.{kind.replace('bfloat16', 'float16').replace('float16', 'bfloat16')}"
 
 
 def _given(porting: Porting, line: cst.CSTNode) -> Iterator[tuple[str, cst.BaseExpression]]:

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Porting
-from porter.packs.script import TORCH_TYPES, Scope, bare, inside, keep_branch, left_on_gpu, parameter_of
+from porter.packs.script import Scope, bare, constants, inside, keep_branch, left_on_gpu, parameter_of
 
 from ._gpu_questions import (
     GUARD,
@@ -210,4 +210,4 @@ def is_precision(porting: Porting, value: cst.BaseExpression) -> bool:
     if isinstance(known, bool) or left_on_gpu(porting.module, value) is not None:
         return True
     names = [porting.module.qualified(node) or "" for node in inside(value) if isinstance(node, cst.Attribute)]
-    return known in TORCH_TYPES.values() and any(name.startswith("torch.") for name in names)
+    return known in constants(porting.module).values() and any(name.startswith("torch.") for name in names)
