@@ -152,7 +152,8 @@ def _importers(tree: SourceTree, path: Path) -> list[Path]:
 def _check_options(options: Options) -> None:
     """A wrong option is told once, not for each script."""
     from ..engine.packs.engine_rules import check_names
-    from ..engine.packs.packs import launchers, load_packs
+    from ..engine.packs.packs import load_packs
+    from ..engine.packs.said_by_packs import launchers
     from ..meshes import parse_mesh
     from ..source.launch.launch_config import SHELL, read_launch_config
 

@@ -12,6 +12,7 @@ import libcst as cst
 
 from ..engine.answering.pack_places import Definition
 from ..engine.dating.release import release_of
+from ..engine.packs.facts import is_like
 from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading
 from ..engine.script.flow import binding_origins, origins
@@ -19,22 +20,22 @@ from ..engine.script.following.may_be_none import is_none_somewhere
 from ..engine.script.following.reaching import reaching
 from ..engine.script.keywords import say_keywords
 from ..engine.script.porting import Porting
-from ..engine.script.sites import Argument, Site
+from ..engine.script.sites import Argument, Site, facts_of
 from ..engine.script.training import Training
 from ..engine.settling import decisions
 from ..engine.steps.step import Phase, step
 from ..engine.tokens.tokenizers import saved_tokenizer
 from ..recipe import Field, Finding, Origin, Severity, Value
 from ..runtime.facts.field_tables import version_key
-from ..runtime.rows.unsloth_templates import MAPPED as UNSLOTH_MAPPED
-from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
+from ..runtime.rows.unsloth_templates import MAPPED as MAPPED_TEMPLATES
+from ..runtime.rows.unsloth_templates import TEMPLATES as CHAT_TEMPLATES
 from ..target.statements.evaluation import evaluates_in_training, strategy_when_run
 from ..target.statements.training_config import loads_best
 from ..text.expressions import choice
 
 __all__ = [
-    "UNSLOTH_MAPPED",
-    "UNSLOTH_TEMPLATES",
+    "CHAT_TEMPLATES",
+    "MAPPED_TEMPLATES",
     "Argument",
     "Definition",
     "Field",
@@ -100,8 +101,6 @@ def is_before(porting: Training, library: str, release: str) -> bool:
 
 # Values
 
-LOADERS = ("transformers.AutoModel", "peft.PeftModel", "peft.AutoPeftModel")
-
 
 def made_by(porting: Porting | Reading, node: cst.BaseExpression | None) -> str | None:
     """The import name of what made a value, through variables and functions of the file: `our_library.Client`."""
@@ -114,12 +113,13 @@ def made_by(porting: Porting | Reading, node: cst.BaseExpression | None) -> str 
 
 def stays_torchs(porting: Porting, node: cst.BaseExpression | None) -> bool:
     """Whether a value is a model that transformers or PEFT loads in the port, too: no rule has made it Tunix's."""
+    loaders = facts_of(porting.module).kept_models
     made = list(origins(porting.module, node))
     for binding in reaching(porting.module, node) if node is not None else ():
         made += binding_origins(porting.module, binding)
     for value in made:
         name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
-        if name is not None and name.startswith(LOADERS) and not porting.covered(porting.module.span(value)[0]):
+        if name is not None and is_like(name, loaders) and not porting.covered(porting.module.span(value)[0]):
             return True
     return False
 

@@ -360,7 +360,8 @@ def _unsloth(source: Path) -> tuple[str, str]:
 def _capability(source: Path) -> tuple[int, int]:
     """The compute capability of the GPU that the source names; the usual one where it doesn't parse."""
     from ..engine.packs.facts import note_facts
-    from ..engine.packs.packs import facts_in, load_packs
+    from ..engine.packs.packs import load_packs
+    from ..engine.packs.said_by_packs import facts_in
 
     try:
         module = read_module(source)

@@ -16,7 +16,7 @@ PART_OF = "unsloth"
 TABLES = ("unsloth.FastLanguageModel.from_pretrained", "unsloth.FastLanguageModel.get_peft_model")
 
 QUANTIZATION = "model.quantization"
-CHECKPOINTING = "memory.unsloth_gradient_checkpointing"
+CHECKPOINTING = "memory.library_gradient_checkpointing"
 # Of these Unsloth loads its own copy, whose tokenizer ends texts with another token: <end_of_turn>, for <eos>.
 ENDS_OTHERWISE = re.compile(r"google/(gemma-3-[\w.]+-it)", re.IGNORECASE)
 FOUR, EIGHT = "model.load_in_4bit", "model.load_in_8bit"

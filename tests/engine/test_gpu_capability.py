@@ -7,7 +7,8 @@ import json
 import pytest
 
 from porter.engine.packs.facts import note_facts
-from porter.engine.packs.packs import facts_in, load_packs
+from porter.engine.packs.packs import load_packs
+from porter.engine.packs.said_by_packs import facts_in
 from porter.engine.pipeline import port_module
 from porter.port import Options, Port
 from porter.source.machine.gpu_of_run import GpuOfRun, gpu_of_run

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from porter.engine.assembling.installs import changed_words
-from porter.engine.packs.packs import facts_in, load_packs
+from porter.engine.packs.packs import load_packs
+from porter.engine.packs.said_by_packs import facts_in
 from tests.engine.porting import PLAIN, check_becomes, check_noop, port
 
 FACTS = facts_in(load_packs())

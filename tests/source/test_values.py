@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from porter.engine.packs.facts import note_facts
-from porter.engine.packs.packs import facts_in, load_packs
+from porter.engine.packs.packs import load_packs
+from porter.engine.packs.said_by_packs import facts_in
 from porter.source.module import Module
 from porter.source.parsing import parse_module
 from porter.source.read_value import read_value

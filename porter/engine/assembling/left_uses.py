@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from functools import cache
 
 import libcst as cst
 
 from ...source.calls import function_around
 from ...source.module import Module
+from ..packs.facts import is_like
 from ..script.sites import facts_of
 
 
@@ -45,16 +44,8 @@ def needed_by(module: Module, imported: cst.CSTNode, alias: cst.ImportAlias, lef
 
 
 def _said_of(name: str, said: Sequence[tuple[str, str]]) -> str:
-    """What facts say of a name; `*` of a fact is any part of a word."""
-    for fact, what in said:
-        if name.startswith(fact.partition("*")[0]) and _pattern(fact).fullmatch(name):
-            return what
-    return ""
-
-
-@cache
-def _pattern(fact: str) -> re.Pattern[str]:
-    return re.compile(re.escape(fact).replace(r"\*", r"\w*"))
+    """What facts say of a name."""
+    return next((what for fact, what in said if is_like(name, (fact,))), "")
 
 
 def module_of(module: Module, imported: cst.CSTNode, alias: cst.ImportAlias) -> str:

@@ -11,6 +11,7 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ PACKAGES = (
     *("gpu_side", "gpu_drivers", "model_libraries", "language_models", "all_trainers_read", "beside_training"),
     *("backwards", "absent", "needs_gpu", "rewrites_trainers", "gpu_keyword"),
 )
-DISTRIBUTIONS = ("gpu_distributions", "core_distributions", "beside_distributions")  # names of what pip installs
+# Those that hold no import names: words, names of what pip installs, names with `*` for any part of a word.
+WORDS = ("gpu_distributions", "core_distributions", "beside_distributions", "adapter_words")
+OPEN = ("kept_models",)
+WORD = re.compile(r"[a-z0-9][a-z0-9-]*")
 NAMES = re.compile(r"[\w*]+(?:\.[\w*]+)+")  # import names, in which `*` is any part of a word
 
 
@@ -45,6 +49,8 @@ class Facts:
     gives_back_pair: tuple[str, ...] = ()  # those that give (model, tokenizer) back as they got them
     loads_adapters: tuple[str, ...] = ()  # those that put the adapters of a folder into the model that they get
     puts_in_adapters: tuple[str, ...] = ()  # those that put new adapters into the model that they get
+    adapter_words: tuple[str, ...] = ()  # words by which a name says that it is one of adapters
+    kept_models: tuple[str, ...] = ()  # calls that give models of torch, which a port may keep; `*` is part of a word
     model_classes: tuple[str, ...] = ()  # classes of models: what an annotation of the model names
     gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
     gpu_made: tuple[str, ...] = ()  # functions and classes whose values are of the GPU's side, of whatever package
@@ -122,6 +128,16 @@ class Release:
         return f"{self.name.rpartition('.')[2]}({self.keyword}=)" if self.keyword else self.name.rpartition(".")[2]
 
 
+def is_like(name: str, facts: Iterable[str]) -> bool:
+    """Whether a name is one of facts, in which `*` is any part of a word."""
+    return any(name.startswith(fact.partition("*")[0]) and _like(fact).fullmatch(name) for fact in facts)
+
+
+@cache
+def _like(fact: str) -> re.Pattern[str]:
+    return re.compile(re.escape(fact).replace(r"\*", r"\w*"))
+
+
 def read_facts(data: Mapping[str, Any], manifest: Path, line: int) -> Facts:
     """`[facts]` of a pack.toml. InputError for a word that is none, and for what are no names."""
     known = [each.name for each in fields(Facts)]
@@ -136,7 +152,8 @@ def read_facts(data: Mapping[str, Any], manifest: Path, line: int) -> Facts:
         if not isinstance(names, list):
             raise InputError(f"{word} is {names!r}", manifest, line, fix="write a list of names")
         for name in names:
-            if word in DISTRIBUTIONS and isinstance(name, str) and re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
+            pattern = WORD if word in WORDS else NAMES if word in OPEN else None
+            if pattern is not None and isinstance(name, str) and pattern.fullmatch(name):
                 continue
             if isinstance(name, str) and word in (*PACKAGES, "gives_back"):
                 check_class(f"{name}.x" if word in PACKAGES else name.replace("().", ".", 1), manifest, line)

@@ -11,8 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, reduce
-from operator import or_
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -152,6 +151,12 @@ class Pack:
     shown: tuple[Shown, ...] = ()
     steps: tuple[Step, ...] = ()  # of its rules' files
     filling: tuple[SiteRule, ...] = ()  # those that say what a table can't
+    called: str = ""
+
+    @property
+    def title(self) -> str:
+        """How sentences call its library."""
+        return self.called or self.name
 
     @property
     def built_in(self) -> bool:
@@ -209,17 +214,6 @@ def by_claim(rules: Iterable[Answering]) -> dict[str, Answering]:
 def _once(paths: Sequence[Path]) -> list[Path]:
     """The folders, each once: a pack may be named on the command line and by the project, too."""
     return list({path.resolve(): path for path in reversed(paths)}.values())[::-1]
-
-
-def facts_in(packs: Iterable[Pack]) -> Facts:
-    """What packs say of names, all together."""
-    return reduce(or_, (pack.facts for pack in packs), NONE)
-
-
-def launchers(packs: Sequence[Pack]) -> dict[str, tuple[str, ...]]:
-    """The tables of launch files that packs describe, by the class's name: the keys that tell such a file."""
-    heads = [rule.head for pack in packs for rule in pack.tables if rule.role == "launch"]
-    return {str(head["class"]): tuple(head["marks"]) for head in heads if head.get("marks")}
 
 
 def entry_point_packs() -> tuple[Path, ...]:
@@ -298,7 +292,10 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
             raise InputError(f"is a part of {part.id}, but {why}", part.path, 1, fix="give it an ID of its own")
     steps = tuple(step for rule in loaded for step in rule.steps)
     filling = tuple(rule for rule in loaded if rule.filled is not None)
-    return Pack(name, version, path, reads, tables, rules, rewrites, families, facts, evidence, shown, steps, filling)
+    called = str(data.get("title", ""))
+    return Pack(
+        name, version, path, reads, tables, rules, rewrites, families, facts, evidence, shown, steps, filling, called
+    )
 
 
 def _listed(manifest: Path, data: Mapping[str, Any], name: str) -> list[Any]:

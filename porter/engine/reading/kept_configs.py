@@ -16,6 +16,7 @@ from ..answering.member_uses import apply_rewrite, member_rules
 from ..packs.packs import Rewrite, TableRule
 from ..script.callback_methods import reads_arguments
 from ..script.dead_blocks import is_dead
+from ..script.fill_from_tables import tables_of
 from ..script.porting import Porting
 from ..script.sites import Argument, Site, shown
 from ..script.training import Training, in_reach
@@ -130,17 +131,6 @@ def _changing(porting: Training, role: str, variable: str, scope: Scope) -> list
     return found
 
 
-# What transformers' TrainingArguments have beside their fields; the runtime's class has the fields.
-OF_THE_SOURCE = frozenset(
-    """
-    set_dataloader set_evaluate set_logging set_lr_scheduler set_optimizer set_push_to_hub set_save set_testing
-    set_training to_json_string to_sanitized_dict parallel_mode
-    place_model_on_device train_batch_size eval_batch_size ddp_timeout_delta framework distributed_state
-    deepspeed_plugin hf_deepspeed_config
-    """.split()
-)
-
-
 @step(Phase.ANSWER, of="trainer", reads=("claimed uses",))
 def answer_uses(porting: Porting) -> None:
     """Methods and properties of the config that are no fields: the packs' rewrites, or a finding."""
@@ -171,11 +161,13 @@ def _no_fields(porting: Training, variable: str, scope: Scope) -> list[Use]:
     asked = ("no fields", variable, id(scope))  # the file keeps its scopes
     if asked not in porting.answers:
         rules = member_rules(porting)
+        heads = [rule.head for rule in tables_of(porting).values() if rule.role == "arguments"]
+        members = {member for head in heads for member in head.get("members", ())}
         porting.answers[asked] = [
             use
             for use in uses(porting, "arguments", variable, scope)
             if isinstance(rules.get(use.match), Rewrite)
-            or (use.kind != "assign" and use.chain.split(".")[0] in OF_THE_SOURCE)
+            or (use.kind != "assign" and use.chain.split(".")[0] in members)
         ]
     found: list[Use] = porting.answers[asked]
     return found

@@ -9,7 +9,7 @@ from ...recipe import Fate, Field, Origin, Severity, Value, literal_code
 from ...runtime.settings.zero_config import IGNORED, is_ignored, row_of
 from ...source.launch.deepspeed import INLINE
 from ...source.launch.usual_launch import UsualLaunch, usual_launch
-from ..packs.packs import launchers
+from ..packs.said_by_packs import launchers
 from ..script.fill_from_tables import judge
 from ..script.training import Training
 from ..steps.step import Phase, step
@@ -37,8 +37,8 @@ def read_launch(porting: Training) -> None:
         source = f"{setting.file.name}: {setting.name}"
         fate: Fate = "dropped"
         reason, target = "a setting of the GPU launcher", ""
-        if row is None and setting.table == "accelerate.deepspeed_config":
-            fate, reason = "manual", "no setting of DeepSpeed's that tpu-port knows"
+        if row is None and rule is not None and "unknown" in rule.head:
+            fate, reason = "manual", str(rule.head["unknown"])
             if setting.file.suffix not in INLINE and is_ignored(
                 rule.table if rule is not None else None, setting.row or setting.name
             ):
@@ -46,7 +46,7 @@ def read_launch(porting: Training) -> None:
                 if porting.trainer is not None:
                     fix = "Take it out, or say in the arguments what was meant by it."
                     line, column = porting.trainer.line, porting.trainer.column
-                    porting.find("TP402", "warning", f"{source}={setting.value}: {reason}.", fix, line, column)
+                    porting.find(name, "warning", f"{source}={setting.value}: {reason}.", fix, line, column)
         if row is None and setting.table in own:
             fate, reason = "manual", f"no setting that the table of {setting.table} knows"
         if row is not None:

@@ -17,16 +17,16 @@ import libcst as cst
 from ...source.merged import Merged
 from ...source.module import Module
 from ...source.project.modules import LIBRARIES, find_project_file, project_file
-from ..script.fill_from_tables import bindings_of, short_name, tables_by_class
+from ..packs.said_by_packs import title_of
+from ..script.fill_from_tables import argument_at, bindings_of, short_name, table_of, tables_by_class
 from ..script.flow import origins
-from ..script.sites import Site
+from ..script.sites import Argument, Site
 from ..script.subclasses import class_of, imported_base
 from ..script.training import Training
 from ..steps.step import Phase, step
 
 DEEPEST = 12  # values that lead to one another
 BY_NAME = "hydra.utils.instantiate"  # of a class that a file names
-OWNERS = {"arguments": "TRL's", "lora": "PEFT's", "quantization": "transformers'"}  # of objects of a role
 COPIES = ("copy.copy", "copy.deepcopy", "dataclasses.replace")
 
 
@@ -48,23 +48,24 @@ def say_elsewhere(porting: Training) -> None:
     site = porting.trainer
     assert site is not None
     if porting.arguments_object and porting.config is None:
-        _say(porting, site, "args", "arguments")
+        _say(porting, site.argument("args"), site, "arguments")
     if porting.lora_object not in ("", "None") and porting.lora is None:
-        _say(porting, porting.inject or site, "peft_config", "lora")
+        holder = porting.inject or site
+        _say(porting, argument_at(porting, holder, "lora.config"), holder, "lora")
     held = porting.value("model.quantization")
     if porting.model is not None and held is not None and not held.known:
-        _say(porting, porting.model, "quantization_config", "quantization")
+        argument = porting.model.argument("quantization_config")
+        _say(porting, argument, porting.model, "quantization")
 
 
-def _say(porting: Training, site: Site, name: str, role: str) -> None:
-    argument = site.argument(name)
+def _say(porting: Training, argument: Argument | None, site: Site, role: str) -> None:
     if argument is None or argument.node is None:
         return
     found = _origin(porting, argument.node)
     made = {site.node for site in porting.sites if site.role == role}
     if found is None or any(node in made for node in origins(porting.module, argument.node)):
         return
-    library = OWNERS[role]
+    library = _owner(porting, role)
     said = f"{short_name(site)}.{argument.name}={argument.text}"
     folder = "Port the project's folder (tpu-port DIR -o OUT), where it is followed, or make it here."
     here = "Make it here, or of the classes of porter.runtime.arguments."
@@ -79,6 +80,15 @@ def _say(porting: Training, site: Site, name: str, role: str) -> None:
     fix = folder if alone and (file or found.function) else here
     porting.change_fate(f".{argument.name}", fate="manual", target="", reason=f"made elsewhere as {library} own")
     porting.find(site.rule, "error", message, fix, argument.line, argument.column)
+
+
+def _owner(porting: Training, role: str) -> str:
+    """Whose the classes of a role are, "TRL's"."""
+    tables = [table for pack in porting.packs for table in pack.tables if table.role == role and pack.built_in]
+    config = table_of(porting, porting.trainer).config if porting.trainer is not None else ""
+    name = config if role == "arguments" and config else tables[0].names[0]
+    title = title_of(porting.packs, name.partition(".")[0])
+    return f"{title}'" if title.endswith("s") else f"{title}'s"
 
 
 def _origin(porting: Training, node: cst.BaseExpression | None, depth: int = 0) -> Elsewhere | None:

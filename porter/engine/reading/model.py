@@ -51,7 +51,7 @@ TEXT_METHODS = frozenset("strip lstrip rstrip lower replace format removeprefix 
     reads=("script values", "arguments", "arguments_object", "preparation"),
     fills=(
         *("model", "model.*", "loads", "inject", "own_injects", "branch_injects", "foreign_model", "quantization"),
-        *("memory.unsloth_gradient_checkpointing",),
+        *("memory.library_gradient_checkpointing",),
     ),
 )
 def read_model(porting: Training) -> None:

@@ -14,12 +14,11 @@ from ...errors import InputError
 from ...files import is_file, read_text
 from ...runtime.facts.families import families
 from ...source.project.folders import files_in, project_folders
+from ..script.fill_from_tables import tables_of
+from ..script.sites import facts_of
 from ..script.training import Training
 
-ADAPTERS = re.compile(r"(?:^|[-_./])(?:q?lora|adapters?|peft)(?=$|[-_./\d])", re.IGNORECASE)
 WHOLE = re.compile(r"merged|full|fused", re.IGNORECASE)
-# What a script says that saves adapters, and what one does that puts them into the weights.
-TRAINS_ADAPTERS = re.compile(r"\b(?:LoraConfig|get_peft_model|peft_config)\b")
 MERGES = re.compile(r"merge_and_unload|merged_16bit")
 SAVES = r"(?i:(?:out|save|adapter)\w{0,30}(?:\s{0,9}=\s{0,9}|\(\s{0,9}))"  # in front of what it names
 PORTS = re.compile(r"\bporter\.runtime\b|import runtime as rt")
@@ -47,7 +46,9 @@ def say_adapters(porting: Training, name: str, where: str = "") -> bool:
         porting.find("TP302", "error", message, fix, line, column)
         return True
     saver = "" if WHOLE.search(name) or porting.family is not None else _saved_by(porting, name)
-    if not saver and (WHOLE.search(name) or ADAPTERS.search(name) is None):
+    words = "|".join(facts_of(porting.module).adapter_words)
+    called = re.search(rf"(?:^|[-_./])(?:{words})(?=$|[-_./\d])", name, re.IGNORECASE) if words else None
+    if not saver and (WHOLE.search(name) or called is None):
         return False
     said = f"{saver}, which trains adapters, saves into this folder" if saver else "it is called adapters"
     message = f"{shown}: {said}. If it holds no whole model, rt.load_model ends there.{idle}"
@@ -73,6 +74,7 @@ def say_unknown(porting: Training, name: str, layers: str) -> None:
 def _saved_by(porting: Training, name: str) -> str:
     """Another script of the project that saves into a folder `name` and trains adapters which it doesn't merge."""
     script = Path(porting.module.path).resolve()
+    trains = _words_of_adapters(porting)
     saves = re.compile(rf"""{SAVES}\\?["'](?:\./)?{re.escape(name.removeprefix("./").rstrip("/"))}/?\\?["']""")
     left = MOST
     for folder in project_folders(script):
@@ -84,6 +86,16 @@ def _saved_by(porting: Training, name: str) -> str:
                 except (OSError, UnicodeDecodeError, InputError):
                     continue
                 other = MERGES.search(text) or PORTS.search(text)
-                if saves.search(text) and TRAINS_ADAPTERS.search(text) and not other:
+                if saves.search(text) and trains.search(text) and not other:
                     return file.name
     return ""
+
+
+def _words_of_adapters(porting: Training) -> re.Pattern[str]:
+    """What a script says that trains adapters: a class of their settings, a call or a keyword that puts them in."""
+    tables = tables_of(porting)
+    words = {name.rpartition(".")[2] for name, rule in tables.items() if rule.role == "lora"}
+    words |= {name.rpartition(".")[2] for name in facts_of(porting.module).puts_in_adapters}
+    trainers = [rule.table for rule in tables.values() if rule.role in ("trainer", "inject")]
+    words |= {row.name for table in trainers for row in table.own.values() if row.place == "lora.config"}
+    return re.compile(rf"\b(?:{'|'.join(sorted(words))})\b")

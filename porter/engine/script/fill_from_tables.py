@@ -16,7 +16,8 @@ from ...source.scopes import Binding
 from ...text.expressions import python
 from ..packs.facts import note_facts
 from ..packs.kinds import is_of_kind
-from ..packs.packs import Pack, Rewrite, TableRule, by_claim, facts_in
+from ..packs.packs import Pack, Rewrite, TableRule, by_claim
+from ..packs.said_by_packs import facts_in
 from .config_attributes import held_value
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
@@ -174,6 +175,13 @@ def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
 def table_of(porting: Training, site: Site) -> TableRule:
     """The table that describes `site`."""
     return tables_of(porting)[site.qualified]
+
+
+def argument_at(porting: Training, site: Site, place: str) -> Argument | None:
+    """The argument of a call that its table puts at a place of the Recipe: `peft_config=` is `lora.config`."""
+    table = table_of(porting, site).table
+    rows = ((argument, table.row(argument.name)) for argument in site.arguments)
+    return next((argument for argument, row in rows if row is not None and row.place == place), None)
 
 
 def tables_of(porting: Training) -> dict[str, TableRule]:

@@ -60,7 +60,7 @@ MEMORY = (
     "gradient_checkpointing",
     "fsdp_activation_checkpointing",
     "kbit_gradient_checkpointing",
-    "unsloth_gradient_checkpointing",
+    "library_gradient_checkpointing",
 )
 
 
@@ -69,7 +69,7 @@ ASKS = {
     "gradient_checkpointing": "gradient_checkpointing=True",
     "fsdp_activation_checkpointing": "FSDP's activation_checkpointing",
     "kbit_gradient_checkpointing": "PEFT's k-bit preparation",
-    "unsloth_gradient_checkpointing": "Unsloth",
+    "library_gradient_checkpointing": "Unsloth",
 }
 
 
@@ -332,7 +332,7 @@ def memory_line(porting: Porting, indent: str) -> list[str]:
     if asked:
         given = any(porting.given(f"memory.{place}") for place in asked)
         default = "PEFT's k-bit preparation" if asked == ["kbit_gradient_checkpointing"] else "TRL"
-        default = "Unsloth" if "unsloth_gradient_checkpointing" in asked else default
+        default = "Unsloth" if "library_gradient_checkpointing" in asked else default
         unread(porting, f"{ASKS[asked[0]]} turns gradient checkpointing on", *conditions)
         comment = "gradient checkpointing, a decoder layer at a time"
         note = f"# {comment}{'' if given else f' (on by default in {default})'}"

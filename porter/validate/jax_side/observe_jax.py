@@ -63,7 +63,7 @@ def main() -> int:
     patch_loaders(substitutes)
     stand_in_metrics(settings.sources, substitutes.note)
     if uses_torch(Path(script)):
-        patch_torch_models(substitutes)
+        patch_kept_models(substitutes)
     events = Events(Path(folder), substitutes.outside, script)
     if uses_torch(Path(script)):
         watch_torch_saves(events)
@@ -96,7 +96,7 @@ def disk(folder: str, settings: Settings) -> str:
     return folder if settings.hosts == 1 or index == "0" else str(Path(folder) / f"host{index}")
 
 
-def patch_torch_models(substitutes: Substitutes) -> None:
+def patch_kept_models(substitutes: Substitutes) -> None:
     """What a port goes on doing with a torch model beside its training is done with the source's stand-in."""
     import torch
     import transformers
