@@ -153,6 +153,30 @@ def test_all_columns_that_are_removed_are_those_too_that_came_late(project: tupl
         assert first == "['ids'] ['ids']" and {"n", "otherunseen"} <= set(ast.literal_eval(second))
 
 
+@pytest.mark.real
+@pytest.mark.parametrize(
+    "out",
+    [
+        "rows.map(lambda row: {'text': row['body']}, remove_columns=rows.column_names)",
+        "rows.remove_columns(['body', 'prompt'])",
+        "rows.select_columns(['answer'])",
+    ],
+)
+def test_what_the_script_takes_out_is_not_made_up_again(project: tuple[Path, Path], out: str) -> None:
+    work, script = project
+    lines = (
+        "from datasets import load_dataset",
+        "rows = load_dataset('nobody/nowhere', split='train')",
+        "[row['body'] + row['prompt'] + row['answer'] for row in rows]",
+        f"made = {out}",
+        "name = 'pro' + 'mpt'",
+        "print(made.map(lambda row: {'n': len(row[name])}).column_names)",
+    )
+    settings(work, script, "\n".join(lines))
+    run = observed(work, "source", script)
+    assert run.returncode != 0 and "KeyError: 'prompt'" in run.stderr, run.stdout
+
+
 def test_a_projects_own_package_is_no_library(project: tuple[Path, Path]) -> None:
     """`python agents/train.py` doesn't see the `datasets` package of the folder that it is started in."""
     work, script = project

@@ -10,6 +10,8 @@ import functools
 import linecache
 import math
 import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .columns import TRAINED
@@ -38,11 +40,24 @@ KEPT = 4  # rows for each step, which a filter leaves at least
 MARK = "_made_up"
 
 
+@dataclass(frozen=True)
 class MadeUp:
-    """What a made-up dataset remembers: its entry in the plan, and which made-up row each of its rows in memory is."""
+    """What a made-up dataset remembers: its entry in the plan, and which made-up row each of its rows in memory is.
 
-    def __init__(self, substitutes: Substitutes, plan: DataPlan, entry: dict[str, Any], origin: list[int]) -> None:
-        self.substitutes, self.plan, self.entry, self.origin = substitutes, plan, entry, origin
+    Columns that the script took out (`gone`, or all but those that there are) are not added again: a script that asks
+    for one ends on the real rows, too.
+    """
+
+    substitutes: Substitutes
+    plan: DataPlan
+    entry: dict[str, Any]
+    origin: list[int]
+    gone: frozenset[str] = frozenset()
+    all_gone: bool = False
+
+    def without(self, name: str, asked: Collection[str]) -> MadeUp:
+        """The same behind a call `name` that takes out the columns `asked`, or all others (`select_columns`)."""
+        return replace(self, all_gone=True) if name == "select_columns" else replace(self, gone=self.gone | set(asked))
 
 
 def mark(dataset: Any, substitutes: Substitutes, plan: DataPlan, entry: dict[str, Any]) -> Any:
@@ -69,6 +84,8 @@ def heal(dataset: Any, names: list[str]) -> bool:
     wanted = [name for name in names if name not in dataset.column_names]
     if made is None or rows is None or not wanted or not made.plan.writes:
         return False
+    if made.all_gone or made.gone & set(wanted):
+        return False
     healed = dataset
     for name in wanted:
         kind = made.plan.add_column(made.entry, name)
@@ -77,7 +94,7 @@ def heal(dataset: Any, names: list[str]) -> bool:
         made.substitutes.note(f"column {name} was added to made-up rows when the script asked for it")
     dataset.__dict__.update({key: value for key, value in healed.__dict__.items() if key != MARK})
     # add_column writes the rows out in their present order.
-    setattr(dataset, MARK, MadeUp(made.substitutes, made.plan, made.entry, _in_memory(dataset, rows)))
+    setattr(dataset, MARK, replace(made, origin=_in_memory(dataset, rows)))
     return True
 
 
@@ -149,6 +166,7 @@ def _healing(name: str, original: Any, needed: int) -> Any:
             self = _without(self, args[0] if args else kwargs.get("name"), made)
         if name == "select":
             args, kwargs = _of_enough(args, kwargs, len(self), needed)
+        taken_out = _taken_out(name, args, kwargs)
         args, kwargs = _only_what_is_there(name, self, args, kwargs)
         before, places = origins(self), _selected(args, kwargs, len(self)) if name == "select" else None
         for _ in range(12):
@@ -160,9 +178,12 @@ def _healing(name: str, original: Any, needed: int) -> Any:
                 if not heal(self, missing_in(error)):
                     raise
                 kwargs = _without_new_ones(kwargs, columns, self.column_names)
+                taken_out = [*taken_out, *(kwargs.get("remove_columns") or ())]
         else:
             result = original(self, *args, **kwargs)
         made = getattr(self, MARK)
+        if taken_out:
+            made = made.without(name, taken_out)
         if name == "filter":
             result = _enough(self, result, made, needed)
         if before is not None and places is not None:
@@ -170,6 +191,14 @@ def _healing(name: str, original: Any, needed: int) -> Any:
         return _marked(name, result, made, self, before)
 
     return method
+
+
+def _taken_out(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """The columns that a call takes out, those that made-up rows don't have included; that it keeps, of
+    `select_columns`."""
+    word = {"map": "remove_columns", "remove_columns": "column_names", "select_columns": "column_names"}.get(name)
+    asked = kwargs.get(word, args[0] if args and name != "map" else None) if word is not None else None
+    return [asked] if isinstance(asked, str) else list(asked or ())
 
 
 def _without_new_ones(kwargs: dict[str, Any], before: set[str], columns: list[str]) -> dict[str, Any]:
@@ -186,7 +215,7 @@ def _without(data: Any, name: Any, made: MadeUp) -> Any:
         return data
     alone = len(data.column_names) == 1  # rows of no column are none
     found = _originals["rename_column"](data, name, f"{name}_") if alone else _originals["remove_columns"](data, [name])
-    setattr(found, MARK, MadeUp(made.substitutes, made.plan, made.entry, list(origins(data) or made.origin)))
+    setattr(found, MARK, replace(made, origin=list(origins(data) or made.origin)))
     return found
 
 
@@ -229,10 +258,10 @@ def _marked(name: str, result: Any, made: MadeUp, old: Any, before: list[int] | 
             continue  # selecting has marked it already
         if part._data is old._data or part._data.num_rows == old._data.num_rows == len(made.origin):
             if name not in ("map", "flatten_indices") or getattr(old, "_indices", None) is None:
-                setattr(part, MARK, MadeUp(made.substitutes, made.plan, made.entry, made.origin))
+                setattr(part, MARK, made)
                 continue
         rows = before if before is not None and len(before) == len(part) else []
-        setattr(part, MARK, MadeUp(made.substitutes, made.plan, made.entry, list(rows)))
+        setattr(part, MARK, replace(made, origin=list(rows)))
     return result
 
 
