@@ -131,13 +131,18 @@ def test_prompt_and_answers_are_apart_before_0_7_5_and_their_end_tokens_are_hidd
 
 
 def circular(batch: Any, length: int) -> np.ndarray:
-    """The targets of a row as DPOTrainer of 0.14 to 0.28 made them: tokens and mask moved on by one, in a circle."""
+    """The targets of a row as DPOTrainer of 0.14 to 0.28 made them: tokens and mask moved on by one, in a circle.
+
+    From 0.19 on its sums leave out what comes around."""
     tokens, answer = np.roll(batch["input_tokens"][0, :length], -1), np.roll(batch["labels"][0, :length] != -100, -1)
     return np.where(answer, tokens, -100)
 
 
 @pytest.mark.parametrize("length", [128, 100])
-@pytest.mark.parametrize(("trl", "moves"), [("0.13.0", False), ("0.14.0", True), ("0.28.0", True), ("0.29.0", False)])
+@pytest.mark.parametrize(
+    ("trl", "moves"),
+    [("0.13.0", False), ("0.14.0", True), ("0.18.2", True), ("0.19.0", False), ("0.28.0", False), ("0.29.0", False)],
+)
 def test_an_answer_that_fills_its_row_wraps(trl: str, moves: bool, length: int, tiny_mesh: Any) -> None:
     rows = [{"prompt": "what?", "chosen": "a long answer " * 20, "rejected": "no"}]
     settings: dict[str, Any] = {"batch_size": 1, "max_length": length, "truncation_mode": "keep_end", "trl": trl}

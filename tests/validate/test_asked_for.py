@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from transformers import TrainingArguments
 
+from porter.validate.jax_side.observe_jax import told_where_whole
 from porter.validate.torch_side.asked_for import ASKED, asked_for, named_folder, stops_early
 from porter.validate.torch_side.observer_torch import Observer
 from tests.validate import forked
@@ -102,6 +103,15 @@ def test_a_training_is_whole_with_its_steps_however_it_ends(
     observer: Any = SimpleNamespace(steps=[None] * trained, settings=SimpleNamespace(steps=4), stopped=stopped)
     trainer = SimpleNamespace(state=SimpleNamespace(global_step=step, max_steps=most))
     assert Observer.has_all_steps(observer, trainer) is whole
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_port_that_fails_behind_its_steps_is_compared_as_its_source_is(whole: bool) -> None:
+    told: list[str] = []
+    observer = SimpleNamespace(has_all_steps=whole, finished=told.append)
+    with pytest.raises(TypeError), told_where_whole(observer, "trainer"):
+        raise TypeError("on_train_end() takes 1 positional argument but 4 were given")
+    assert told == ["trainer"] * whole
 
 
 @pytest.mark.parametrize("best", [True, False])

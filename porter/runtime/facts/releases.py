@@ -261,8 +261,11 @@ class Release:
 
     @property
     def wraps_pairs(self) -> bool:
-        """Whether DPOTrainer predicted the first token of a full, cut answer from its last (0.14 to 0.28)."""
-        return self.pairs_apart and self.since(0, 14)
+        """Whether DPOTrainer predicted the first token of a full, cut answer from its last (0.14 to 0.18).
+
+        From 0.19 on it left the first column out of its sums (`per_token_logps[:, 1:]`); ipo's mean still counts it.
+        """
+        return self.pairs_apart and self.since(0, 14) and not self.since(0, 19)
 
     @property
     def counts_tokens(self) -> bool:

@@ -339,6 +339,17 @@ def losses_of(trainer: Any) -> list[float]:
     return [float(loss) for loss in logger.get_metric_history(prefix, "loss", "train")] if known else []
 
 
+@contextlib.contextmanager
+def told_where_whole(observer: Any, trainer: Any) -> Iterator[None]:
+    """A training that fails once it has all steps, in a callback's last word or a last evaluation, is told whole."""
+    try:
+        yield
+    except Exception:
+        if observer.has_all_steps:
+            observer.finished(trainer)
+        raise
+
+
 def patch_trainer(observer: Observer) -> None:
     """PeftTrainer starts from the source's weights, feeds the wanted steps, and tells losses and norms."""
     from tunix.sft import peft_trainer
@@ -364,7 +375,8 @@ def patch_trainer(observer: Observer) -> None:
         if hasattr(getattr(self, "training_hooks", None), "recording"):
             self.training_hooks.recording.off()  # it would lie where the script says
         later, before = observer.done, len(losses_of(self))
-        train(self, observer.batches(self, train_ds), eval_ds, *args, **kwargs)
+        with told_where_whole(observer, self):
+            train(self, observer.batches(self, train_ds), eval_ds, *args, **kwargs)
         if self.is_managed_externally and not later:  # an epoch: what follows the last one is the loop's own
             if observer.has_all_steps:
                 observer.finished(self)
