@@ -118,3 +118,15 @@ def test_rloo_clips_rewards_before_the_penalty() -> None:
     rewards, kl = np.array([[-9.0], [5.0]], np.float32), np.array([1.0, 0.0])
     found = leave_one_out_advantages(rewards, np.ones(1), 2, kl=kl, beta=0.5, clip_range=(-1.0, 1.0))
     assert found.tolist() == [-2.5, 2.5]
+
+
+def test_rewards_that_are_all_but_equal_are_added_up_in_float64() -> None:
+    rewards = np.array([[0.2, 0.7, 3.5008808], [0.2, 0.7, 3.5008857], [0.1, 0.8, 3.5008787], [0.8, 0.1, 3.5008847]])
+    found = group_advantages(rewards.astype(np.float32), np.ones(3, np.float32), 4)
+    exact = rewards.astype(np.float32).astype(np.float64).sum(axis=1)
+    expected = (exact - exact.mean()) / (exact.std(ddof=1) + 1e-4)
+    assert np.abs(found - expected).max() < 1e-7
+    for generations in (2, 3, 6):
+        equal = np.array([[0.1, 0.7, 0.3]] * generations, np.float32)
+        assert not group_advantages(equal, np.full(3, 0.1, np.float32), generations).any()
+        assert not leave_one_out_advantages(equal, np.full(3, 0.1, np.float32), generations).any()

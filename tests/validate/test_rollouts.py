@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from porter.validate.stand_ins.sampled.rollouts import SCORED, TURN, level, sampling_of
+from porter.validate.stand_ins.sampled.rollouts import (
+    SCORED,
+    TURN,
+    all_but_equal,
+    in_doubles,
+    level,
+    levelled,
+    sampling_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,6 +37,37 @@ def test_what_is_no_group_stays() -> None:
     assert not level(None, 2)
     for rows, generations in ((torch.ones(3), 2), (torch.ones(4), 1), (torch.ones(2, 2), 2)):
         assert not level(rows, generations) and bool((rows == 1).all())
+
+
+@pytest.mark.parametrize(
+    ("rewards", "near"),
+    [
+        ([[0.1, 0.5008808], [0.1, 0.5008857]], True),
+        ([[0.0], [1.0]], False),
+        ([[1.0], [1.0]], False),  # which `level` takes care of
+        ([[1e-3], [1.1e-3]], False),
+    ],
+)
+def test_rewards_whose_last_bit_shows_in_their_advantages(rewards: list[list[float]], near: bool) -> None:
+    assert all_but_equal(torch.tensor(rewards, dtype=torch.float64), 2) is near
+    assert not all_but_equal(None, 2)
+
+
+def test_the_sources_rewards_are_added_up_in_float64_and_its_advantages_are_float32() -> None:
+    latest: list[torch.Tensor | None] = [None]
+    gather, said = in_doubles(lambda tensor: tensor, latest), []
+
+    def score(trainer: object, rewards: torch.Tensor) -> dict[str, torch.Tensor]:
+        total = gather(rewards).sum(dim=1)
+        return {"advantages": (total - total.mean()) / (total.std() + 1e-4)}
+
+    rewards = torch.tensor([[0.2, 3.5008808], [0.7, 3.0008857]])
+    trainer = SimpleNamespace(model=SimpleNamespace(training=True), num_generations=2)
+    found = levelled(score, latest, lambda: said.append("rounded"))(trainer, rewards)["advantages"]
+    exact = rewards.double().sum(dim=1)
+    assert found.dtype == torch.float32 and said == ["rounded"]
+    assert found.tolist() == pytest.approx(((exact - exact.mean()) / (exact.std() + 1e-4)).tolist(), abs=1e-7)
+    assert gather(torch.ones(3)).dtype == torch.float32  # RLOO's kl
 
 
 class Old:

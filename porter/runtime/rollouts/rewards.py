@@ -208,28 +208,29 @@ def leave_one_out_advantages(
         total = total - beta * kl
     grouped = total.reshape(-1, generations)
     counts = np.sum(~np.isnan(grouped), axis=1, keepdims=True)
+    above = grouped - np.fmin.reduce(grouped, axis=1, keepdims=True)  # equal rewards have no advantage at all
     with np.errstate(invalid="ignore", divide="ignore"):
-        others = (np.nansum(grouped, axis=1, keepdims=True) - grouped) / (counts - 1)
-    advantages = grouped - others
+        advantages = above - (np.nansum(above, axis=1, keepdims=True) - above) / (counts - 1)
     if normalize:
         advantages = (advantages - _mean(advantages)) / (_std(advantages) + EPSILON)
     return np.nan_to_num(advantages.reshape(-1), nan=0.0).astype(np.float32)
 
 
 def weighted(rewards: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The weighted sum over functions, (rows,); NaN for rows that none of them judged.
+    """The weighted sum over functions, (rows,), float64; NaN for rows that none of them judged.
 
-    In float64: of a group with one reward the mean is then that reward, as it is in a GPU's sum by halves. The last bit
-    of a float32, divided by `EPSILON`, is an advantage that Adam makes a whole step of.
+    The last bit of a float32, divided by `EPSILON`, is an advantage that Adam makes a whole step of.
     """
-    total = np.nansum(rewards * weights, axis=1).astype(np.float64)
+    total = np.nansum(rewards.astype(np.float64) * weights, axis=1)
     return np.where(np.isnan(rewards).all(axis=1), np.nan, total)
 
 
 def _mean(values: np.ndarray, axis: int | None = None) -> np.ndarray:
+    """The mean without NaN; of values that are all alike that very value, as in a GPU's sum by halves."""
+    low = np.fmin.reduce(values, axis=axis, keepdims=True)
     counts = np.sum(~np.isnan(values), axis=axis, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.nansum(values, axis=axis, keepdims=True) / counts)
+        return np.asarray(low + np.nansum(values - low, axis=axis, keepdims=True) / counts)
 
 
 def _std(values: np.ndarray, axis: int | None = None) -> np.ndarray:

@@ -19,7 +19,12 @@ from ....runtime.facts.field_tables import version_key
 from ...comparing.trace import IGNORED, Row
 
 NOTE = "the port trained on the completions that the source sampled: sampling itself was not compared"
-ROUNDED = "equal rewards have no advantage: what float32 rounding made of them in the source was taken for 0"
+ROUNDED = (
+    "rewards of a group that are all but equal were added up in float64 on the source's side, as in the port: what "
+    "float32's rounding makes of them, divided by their spread, was part of its advantages"
+)
+# An advantage's error by the last bit of a float32, of which a loss shows one: rewards of 1 whose spread is below 0.01.
+LAST_BIT, SEEN = 6e-8, 5e-6
 # Advantages are about 1 and cancel in the loss, which is 0 for weights that just sampled.
 LOSS_FLOOR = 1.0
 
@@ -54,9 +59,12 @@ def watch_source(
         for name in SHUFFLES:
             if hasattr(module, name):
                 setattr(module, name, lambda rows: rows)
+        latest: list[Any] = [None]
+        if hasattr(module, "gather"):
+            module.gather = in_doubles(module.gather, latest)  # type: ignore[attr-defined]
         _watch(trainer, samples, began, sampled, trained)
-        if SCORED in vars(trainer):
-            setattr(trainer, SCORED, _levelled(getattr(trainer, SCORED), rounded))
+        scores = SCORED if SCORED in vars(trainer) else BATCH
+        setattr(trainer, scores, levelled(getattr(trainer, scores), latest, rounded))
 
 
 def sampling_of(trainer: Any) -> str | None:
@@ -70,15 +78,45 @@ def sampling_of(trainer: Any) -> str | None:
     return next((name for name in (SCORED, BATCH) if name in methods), None)
 
 
-def _levelled(score: Callable[..., Any], rounded: Callable[[], None]) -> Callable[..., Any]:
+def in_doubles(gather: Callable[..., Any], latest: list[Any]) -> Callable[..., Any]:
+    """TRL's `gather`, which gives rewards (rows, functions) in float64; `latest` holds the last ones."""
+
+    @functools.wraps(gather)
+    def gathered(tensor: Any) -> Any:
+        found = gather(tensor)
+        if getattr(found, "ndim", 0) != 2 or not found.is_floating_point():
+            return found
+        latest[0] = found.double()
+        return latest[0]
+
+    return gathered
+
+
+def levelled(score: Callable[..., Any], latest: list[Any], rounded: Callable[[], None]) -> Callable[..., Any]:
     @functools.wraps(score)
-    def levelled(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def scored(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = score(self, *args, **kwargs)
-        if self.model.training and level(result.get("advantages"), self.num_generations):
-            rounded()
+        advantages = result.get("advantages")
+        if advantages is None:
+            return result
+        result["advantages"] = advantages.float()
+        if self.model.training:
+            tied = level(result["advantages"], self.num_generations)
+            if tied or all_but_equal(latest[0], self.num_generations):
+                rounded()
         return result
 
-    return levelled
+    return scored
+
+
+def all_but_equal(rewards: Any, generations: int) -> bool:
+    """Whether float32's last bit shows in the advantages of `rewards`, a float64 tensor (rows, functions), or None."""
+    if rewards is None or generations < 2 or len(rewards) % generations:
+        return False
+    groups = rewards.nansum(dim=1).view(-1, generations)
+    spread = groups.std(dim=1)
+    error = LAST_BIT * groups.abs().amax(dim=1) / (spread + 1e-4)
+    return bool(((spread > 0) & (error > SEEN)).any())
 
 
 def level(advantages: Any, generations: int) -> bool:
