@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 OURS = str(Path(__file__).resolve().parents[2])
+RUNTIME = os.path.join(OURS, "runtime")
 STANDARD = tuple({os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")})
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 # What hands a question on without asking it: a module's and a wrapped model's attribute access.
@@ -39,6 +40,14 @@ def asked_by_script(*, at_once: bool = False) -> bool:
     return frame is not None and of_user(frame.f_code.co_filename)
 
 
+def asked_by_runtime() -> bool:
+    """Whether the runtime that ports call is what asks, also where a library called that: a callback's hook."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and (frame.f_code.co_filename.startswith("<") or _imports(frame)):
+        frame = frame.f_back
+    return frame is not None and os.path.realpath(frame.f_code.co_filename).startswith(RUNTIME + os.sep)
+
+
 def asking_line() -> tuple[str, int] | None:
     """File and line of the user's code that asks; None when a library does."""
     frame: FrameType | None = sys._getframe(2)
@@ -53,8 +62,11 @@ def _looked_through(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
     if file.startswith("<") or frame.f_code.co_name in FORWARDING:
         return True
-    real = os.path.realpath(file)
-    return real.startswith((OURS + os.sep, *_importing()))
+    return _imports(frame) or os.path.realpath(file).startswith(OURS + os.sep)
+
+
+def _imports(frame: FrameType) -> bool:
+    return os.path.realpath(frame.f_code.co_filename).startswith(_importing())
 
 
 @functools.cache

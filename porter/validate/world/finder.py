@@ -17,11 +17,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..observing.callers import asked_by_script, asking_line
+from ..observing.callers import asked_by_runtime, asked_by_script, asking_line
 from .permissive import answer
 
 TABLE = Path(__file__).with_name("stand_ins.toml")
-REFUSED = "refused"
+REFUSED, TRACKER = "refused", "tracker"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ class StandInFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return self._spec(name) if asked_by_script() else None
         found = known(name)
         parent = found is None and any(entry.startswith(name + ".") for entry in table())
-        if (found is None and not parent) or not asked_by_script():
+        tracks = found is not None and found.kind == TRACKER and asked_by_runtime()  # for the script's own callback
+        if (found is None and not parent) or not (tracks or asked_by_script()):
             return None
         if found is not None and found.kind == REFUSED:
             raise ImportError(f"{found.name} is not installed. {found.text}", name=name)

@@ -129,6 +129,23 @@ def test_libraries_go_on_believing_that_it_is_not_there(tmp_path: Path) -> None:
     assert run(tmp_path, text + "print(a_library.found, a_library.swanlab)\n").splitlines()[0] == "None None"
 
 
+def test_the_runtimes_callback_of_a_tracker_has_it_also_where_a_library_calls_it(tmp_path: Path) -> None:
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "a_trainer.py").write_text("def train(callback, **given):\n    callback.on_log(**given)\n", "utf-8")
+    text = f"""
+import sys
+sys.path.append({str(packages)!r})
+import a_trainer
+from porter.runtime.callbacks import TrainerControl, TrainerState
+from porter.runtime.swanlab_callback import SwanLabCallback
+state = TrainerState(global_step=1, is_world_process_zero=True)
+a_trainer.train(SwanLabCallback("p"), args=None, state=state, control=TrainerControl(), logs={{"loss": 1.0}})
+print("logged", "swanlab" in sys.modules)
+"""
+    assert run(tmp_path, text).splitlines()[0] == "logged True"
+
+
 def test_a_port_writes_to_no_tensorboard_that_is_not_installed(tmp_path: Path) -> None:
     text = "from torch.utils.tensorboard import SummaryWriter\nSummaryWriter('x').add_scalar('a', 1)\nprint('on')\n"
     assert run(tmp_path, text).splitlines()[0] == "on"
