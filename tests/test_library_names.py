@@ -31,17 +31,13 @@ KNOWN: dict[str, str] = {
     "engine/dating/release.py": "accelerate peft transformers trl",
     "engine/dating/row_order.py": "accelerate transformers trl",
     "engine/dating/said_release.py": "transformers trl",
-    "engine/pipeline.py": "trl",
     "engine/reading/adapters.py": "peft",
     "engine/reading/master_weights.py": "deepspeed peft torch",
     "engine/reading/model.py": "peft torch transformers trl",
     "engine/reading/precision.py": "deepspeed peft torch transformers trl",
-    "engine/reading/quantization.py": "transformers",
-    "engine/reading/read_trainer.py": "transformers trl",
     "engine/settling/taken_keywords.py": "transformers trl",
     "engine/tokens/numpy_tokens.py": "torch",
     "engine/tokens/tokenizers.py": "transformers",
-    "front/tree.py": "accelerate peft torch transformers trl unsloth",
     "packs/launch.py": "accelerate deepspeed",
     "packs/runtime.py": "trl unsloth",
     "report/terminal.py": "transformers trl",
@@ -56,7 +52,6 @@ KNOWN: dict[str, str] = {
     "torch transformers trl unsloth vllm wandb",
     "source/project/pins.py": "accelerate datasets modal peft transformers trl unsloth",
     "source/project/other_models.py": "unsloth",
-    "text/expressions.py": "torch",
 }
 
 

@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..meshes import parse_mesh
 from ..port import Options, Port, Status
 from ..recipe import Finding, Recipe
+from ..releases.versions import pins_of
 from ..runtime.facts.field_tables import version_key
 from ..safety.limits import frames_of, place_of
 from ..safety.masking import find_secrets, masked_in
@@ -36,8 +37,8 @@ from .loops.unread.unknown_training import find_unknown_training
 from .packs.engine_rules import check_names
 from .packs.facts import note_facts
 from .packs.packs import Pack, load_packs
-from .packs.said_by_packs import facts_in, launchers
-from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites
+from .packs.said_by_packs import facts_in, launchers, owner_of
+from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites, trainer_libraries
 from .script.porting import Porting
 from .script.sites import Site
 from .script.trainers import merge, merge_findings, read_views
@@ -52,7 +53,6 @@ MOST_ROUNDS = 8
 MOST_TRAINERS, MOST_USES = 100, 20_000
 # A trainer by a bare name, as `import *` gives it; PeftTrainer is Tunix's, of a port.
 OWN_TRAINER = re.compile(r"(?<![.\w])(?!PeftTrainer)\w*Trainer\(")
-OLDEST_TRL = (0, 7)  # the first release whose defaults the tables give
 
 
 def port_module(module: Module, options: Options) -> Port:
@@ -124,10 +124,11 @@ def _port_module(module: Module, options: Options) -> Port:
         others = launchers(packs)
         whole.launch = read_launch_config(options.launch_config, Path(module.path), counted=counted, others=others)
     trainers = [site for site in whole.sites if site.role == "trainer"] or find_loops(whole)
-    star = re.search(r"^[ \t]*from[ \t]+trl\b[\w.]*[ \t]+import[ \t]+\*", module.text, re.MULTILINE)
+    named = "|".join(sorted(trainer_libraries(packs)))
+    star = re.search(rf"^[ \t]*from[ \t]+({named})\b[\w.]*[ \t]+import[ \t]+\*", module.text, re.MULTILINE)
     if not trainers and star is not None and OWN_TRAINER.search(module.text):
         line, column = module.line_column(star.start())
-        message = "import * hides which of these names are TRL's."
+        message = f"import * hides which of these names are {owner_of(packs, star[1])}."
         whole.find("TP102", "error", message, "Import the classes by name, and port again.", line, column)
         return finish(Porting.of(whole), "unsupported")
     if not trainers:
@@ -219,17 +220,18 @@ def _check_release(porting: Training) -> None:
     """`--source-trl` names a release that the tables know; a newer one is read as the newest."""
     say_release(porting)
     asked = porting.options.source_trl
-    table = next(
-        (rule.table for pack in porting.packs for rule in pack.tables if rule.table.name == "trl.SFTConfig"), None
-    )
-    if asked is None or table is None or not porting.sites:
+    pack = next((pack for pack in porting.packs if pack.release_option == "--source-trl"), None)
+    if asked is None or pack is None or not porting.sites:
         return
-    if version_key(asked) < OLDEST_TRL:
-        known = f"{'.'.join(map(str, OLDEST_TRL))} to {table.newest}"
-        raise InputError(f"--source-trl {asked}: tpu-port knows TRL {known}", fix="name one of these releases")
-    if version_key(asked) > version_key(table.newest):
+    library, reads = next(iter(pack.reads.items()))
+    oldest = next(version for sign, version in pins_of(reads) if sign == ">=")
+    newest = max((rule.table.newest for rule in pack.tables if rule.library == library), key=version_key)
+    if version_key(asked) < version_key(oldest):
+        known = f"{pack.title} {oldest} to {newest}"
+        raise InputError(f"--source-trl {asked}: tpu-port knows {known}", fix="name one of these releases")
+    if version_key(asked) > version_key(newest):
         site = porting.sites[0]
-        message = f"TRL {asked} is newer than the tables: it is read as {table.newest}."
+        message = f"{pack.title} {asked} is newer than the tables: it is read as {newest}."
         porting.find("TP101", "warning", message, "Check the defaults that changed since.", site.line, site.column)
 
 

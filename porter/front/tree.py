@@ -29,11 +29,6 @@ from ..source.parsing import LARGEST
 # Bounded: a notebook's outputs may have words of megabytes.
 TRAINS = re.compile(r"Trainer\w{0,80}\(|\.backward\(")
 RUNS = re.compile(r"\.train\(|\.backward\(")
-# A trainer of a library: without one in any of a script's files, the files needn't be read as one.
-TRAINER = re.compile(
-    r"\bfrom\s+(?:trl|transformers|unsloth)\b[\w.]*\s+import\s+(?:\([^)]*|[^\n(]*)Trainer\b|\b(?:trl|transformers)\.[\w.]*Trainer\b"
-)
-LIBRARIES = re.compile(r"\b(?:import|from)\b[^\n#]*\b(?:trl|transformers|unsloth|accelerate|peft|torch)\b")
 IS_TEST = re.compile(r"(?:^|/)(?:tests?/|test_[^/]*\.py$|conftest\.py$)")
 # Fewer scripts than this are ported sooner than further processes have started.
 FEW = 3
@@ -71,7 +66,7 @@ def port_tree(root: Path, options: Options, leave_out: Sequence[Path] = (), jobs
         message = "has no Python file or notebook that git doesn't ignore"
         raise InputError(message, root, fix="name the folder with the training scripts")
     result = TreePort(root, tree.files, tree.links, errors=dict(tree.troubles))
-    scripts = find_scripts(tree, result.errors)
+    scripts = find_scripts(tree, result.errors, options.rules)
     _check_options(options)
     jobs = jobs or len(os.sched_getaffinity(0))
     if len(scripts) < FEW or jobs == 1:
@@ -86,7 +81,27 @@ def port_tree(root: Path, options: Options, leave_out: Sequence[Path] = (), jobs
     return result
 
 
-def find_scripts(tree: SourceTree, errors: dict[Path, InputError]) -> list[Path]:
+def _training_imports(rules: Sequence[Path]) -> re.Pattern[str]:
+    """An import of a library that trains, as the packs say."""
+    from ..engine.packs.packs import load_packs
+    from ..engine.packs.said_by_packs import facts_in
+
+    facts = facts_in(load_packs(rules))
+    names = "|".join(sorted({*facts.language_models, *facts.all_trainers_read, *facts.backwards}))
+    return re.compile(rf"\b(?:import|from)\b[^\n#]*\b(?:{names})\b")
+
+
+def _trainer_imports(rules: Sequence[Path]) -> re.Pattern[str]:
+    """A trainer of a library: without one in any of a script's files, the files needn't be read as one."""
+    from ..engine.packs.packs import load_packs
+    from ..engine.script.fill_from_tables import trainer_libraries
+
+    names = "|".join(sorted(trainer_libraries(load_packs(rules))))
+    made = rf"\b(?:{names})\.[\w.]*Trainer\b"
+    return re.compile(rf"\bfrom\s+(?:{names})\b[\w.]*\s+import\s+(?:\([^)]*|[^\n(]*)Trainer\b|{made}")
+
+
+def find_scripts(tree: SourceTree, errors: dict[Path, InputError], rules: Sequence[Path] = ()) -> list[Path]:
     """The files that train: those that make a trainer and run it, or that import what makes it and run that.
 
     Every Python file is looked at; one that can't be read or parsed gets its line in `errors`.
@@ -103,7 +118,8 @@ def find_scripts(tree: SourceTree, errors: dict[Path, InputError]) -> list[Path]
             errors[path] = error
             continue
         texts[path], raw[path] = data.decode("utf-8", "replace"), data
-    makers = [path for path, text in texts.items() if TRAINS.search(text) and LIBRARIES.search(text)]
+    libraries = _training_imports(rules)
+    makers = [path for path, text in texts.items() if TRAINS.search(text) and libraries.search(text)]
     scripts: dict[Path, None] = {}
     for path in makers:
         users = [user for user in _importers(tree, path) if RUNS.search(texts.get(user, "")) and user not in makers]
@@ -208,7 +224,8 @@ def _port_script(tree: SourceTree, path: Path, options: Options) -> Port:
     options = _of_script(options, path)
     reached = tree.reached(path)
     texts = {file: tree.module(file).text for file in reached}
-    alone = len(reached) == 1 or not any(TRAINER.search(text) for text in texts.values())
+    trainer = _trainer_imports(options.rules)
+    alone = len(reached) == 1 or not any(trainer.search(text) for text in texts.values())
     port = port_module(tree.module(path) if alone else tree.merged(path), options)
     if alone or port.status not in ("unsupported", "unchanged"):
         return port

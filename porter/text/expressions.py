@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import pairwise
 
@@ -149,7 +150,7 @@ def quoted(text: str) -> str:
     return f'"{body}"'
 
 
-def type_name(code: str) -> str:
+def type_name(code: str, types: Mapping[str, str]) -> str:
     """The code of a type's name, which `rt.load_model(dtype=)` takes, for code that looks it up in torch.
 
     `x if x in ["auto", None] else getattr(torch, x)`, as TRL's scripts have it, is `x`; a choice between 16-bit types
@@ -159,9 +160,9 @@ def type_name(code: str) -> str:
         node = parsed(code)
     except SyntaxError:
         return code
-    if isinstance(node, ast.IfExp) and {ast.unparse(node.body), ast.unparse(node.orelse)} <= HALF:
-        return "torch.bfloat16"  # respelled where every type is
-    name = _looked_up(node.orelse if isinstance(node, ast.IfExp) else node)
+    if isinstance(node, ast.IfExp) and {types.get(ast.unparse(way)) for way in (node.body, node.orelse)} <= HALF:
+        return next(name for name, kind in types.items() if kind == "bfloat16")  # respelled where every type is
+    name = _looked_up(node.orelse if isinstance(node, ast.IfExp) else node, types)
     if name is None or not isinstance(node, ast.IfExp):
         return code if name is None else ast.unparse(name)
     test = node.test
@@ -171,16 +172,16 @@ def type_name(code: str) -> str:
     return ast.unparse(name) if plain else code
 
 
-HALF = frozenset({"torch.bfloat16", "torch.float16", "torch.half"})
+HALF = frozenset({"bfloat16", "float16"})
 # What a type's name is compared with where it may be no type: load_model takes these as it is.
 AS_LOADED = frozenset({"['auto', None]", "[None, 'auto']", "('auto', None)", "(None, 'auto')", "'auto'", "None"})
 
 
-def _looked_up(node: ast.expr) -> ast.expr | None:
+def _looked_up(node: ast.expr, types: Iterable[str]) -> ast.expr | None:
     """`x` of `getattr(torch, x)`."""
     match node:
-        case ast.Call(func=ast.Name("getattr"), args=[ast.Name("torch"), name], keywords=[]):
-            return name
+        case ast.Call(func=ast.Name("getattr"), args=[ast.Name(package), name], keywords=[]):
+            return name if any(each.startswith(f"{package}.") for each in types) else None
     return None
 
 

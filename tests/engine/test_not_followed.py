@@ -46,8 +46,9 @@ def test_a_model_from_a_tuple_has_its_later_uses_answered() -> None:
 
 
 def test_star_imports_hide_the_trainer() -> None:
-    ported = port(f"from trl import *\ntrainer = {TRAINER}\ntrainer.train()\n")
-    assert ported.status == "unsupported" and "import *" in said(ported)[0][1]
+    for library in ("trl", "transformers"):
+        ported = port(f"from {library} import *\ntrainer = {TRAINER}\ntrainer.train()\n")
+        assert ported.status == "unsupported" and "import *" in said(ported)[0][1]
 
 
 @pytest.mark.parametrize(("release", "read"), [("0.15.0", "0.15.0"), ("", "0.19.1")])

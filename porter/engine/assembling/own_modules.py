@@ -86,7 +86,7 @@ def _say(porting: Porting, shown: str, text: str, line: int) -> None:
         message += "that runs."
     fix = "Port the project's folder (tpu-port DIR -o OUT)" if alone else "Replace it there"
     fix = f"{fix}, or take out there what the port doesn't use."
-    trainers = trainer_libraries(porting) & absent_packages(porting.module)
+    trainers = trainer_libraries(porting.packs) & absent_packages(porting.module)
     severity: Severity = "error" if trainers.intersection(needs) else "warning"
     porting.find(RULE, severity, message, fix, line, 1)
 

@@ -37,7 +37,7 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
     """The edits, and those of the imports and install commands of each file that they change."""
     whole: list[Edit] = []
     # A port that imports one of these trains, or asks about, what it has not any more.
-    trainers = trainer_libraries(porting) & absent_packages(porting.module)
+    trainers = trainer_libraries(porting.packs) & absent_packages(porting.module)
     note_passed_on(porting.module, edits)
     for part in parts_of(porting.module):
         own = own_edits(part, edits)

@@ -152,6 +152,7 @@ class Pack:
     steps: tuple[Step, ...] = ()  # of its rules' files
     filling: tuple[SiteRule, ...] = ()  # those that say what a table can't
     called: str = ""
+    release_option: str = ""  # of the command line, by which its library's release is said
 
     @property
     def title(self) -> str:
@@ -292,9 +293,9 @@ def _pack(path: Path, data: Mapping[str, Any]) -> Pack:
             raise InputError(f"is a part of {part.id}, but {why}", part.path, 1, fix="give it an ID of its own")
     steps = tuple(step for rule in loaded for step in rule.steps)
     filling = tuple(rule for rule in loaded if rule.filled is not None)
-    called = str(data.get("title", ""))
+    said = (str(data.get("title", "")), str(data.get("release_option", "")))
     return Pack(
-        name, version, path, reads, tables, rules, rewrites, families, facts, evidence, shown, steps, filling, called
+        name, version, path, reads, tables, rules, rewrites, families, facts, evidence, shown, steps, filling, *said
     )
 
 

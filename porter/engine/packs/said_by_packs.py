@@ -20,6 +20,12 @@ def title_of(packs: Iterable[Pack], library: str) -> str:
     return next((pack.title for pack in packs if library in pack.reads), library)
 
 
+def owner_of(packs: Iterable[Pack], library: str) -> str:
+    """Whose something of a library is: "TRL's", "transformers'"."""
+    title = title_of(packs, library)
+    return f"{title}'" if title.endswith("s") else f"{title}'s"
+
+
 def launchers(packs: Sequence[Pack]) -> dict[str, tuple[str, ...]]:
     """The tables of launch files that packs describe, by the class's name: the keys that tell such a file."""
     heads = [rule.head for pack in packs for rule in pack.tables if rule.role == "launch"]

@@ -17,7 +17,7 @@ import libcst as cst
 from ...source.merged import Merged
 from ...source.module import Module
 from ...source.project.modules import LIBRARIES, find_project_file, project_file
-from ..packs.said_by_packs import title_of
+from ..packs.said_by_packs import owner_of
 from ..script.fill_from_tables import argument_at, bindings_of, short_name, table_of, tables_by_class
 from ..script.flow import origins
 from ..script.sites import Argument, Site
@@ -87,8 +87,7 @@ def _owner(porting: Training, role: str) -> str:
     tables = [table for pack in porting.packs for table in pack.tables if table.role == role and pack.built_in]
     config = table_of(porting, porting.trainer).config if porting.trainer is not None else ""
     name = config if role == "arguments" and config else tables[0].names[0]
-    title = title_of(porting.packs, name.partition(".")[0])
-    return f"{title}'" if title.endswith("s") else f"{title}'s"
+    return owner_of(porting.packs, name.partition(".")[0])
 
 
 def _origin(porting: Training, node: cst.BaseExpression | None, depth: int = 0) -> Elsewhere | None:

@@ -10,6 +10,7 @@ import libcst as cst
 from ...recipe import Value
 from ...runtime.facts.argument_fields import of_its_day
 from ...runtime.facts.field_tables import version_key
+from ...source.machine.library_constants import constants
 from ...source.project.model_names import usual_value
 from ...text.expressions import choice, operand, type_name
 from ..script.fill_from_tables import follow, plain_version, short_name
@@ -202,7 +203,7 @@ def chosen_type(porting: Training, site: Site | None, dtype: Value) -> str:
         return code  # what a dictionary may lack has its default there
     if usual_value(code, porting.module.python, Path(porting.module.path)) is not None:
         return code  # the default of an argument or a field
-    code = type_name(code)
+    code = type_name(code, constants(porting.module))
     return f'{operand(code)} or "float32"'
 
 

@@ -15,7 +15,7 @@ import libcst as cst
 from ...recipe import Origin, Value, literal_code
 from ...runtime.facts.stored_formats import base_name, unread_format
 from ...text.expressions import is_atom, operand, parsed, quoted
-from ..script.fill_from_tables import bindings_of, fill_site, follow, table_of
+from ..script.fill_from_tables import bindings_of, fill_site, follow, table_of, tables_of
 from ..script.following.may_be_none import is_none_somewhere, may_be_none
 from ..script.sites import Argument, Site
 from ..script.training import Training
@@ -197,6 +197,8 @@ def _only_use(porting: Training, config: Site, given: Argument) -> bool:
 
 def _other_config(porting: Training, given: Argument) -> str | None:
     """The class of a quantisation that is not bitsandbytes', `GPTQConfig`."""
+    read = [name for name, rule in tables_of(porting).items() if rule.role == "quantization"]
+    homes, known = {name.partition(".")[0] for name in read}, {name.rpartition(".")[2] for name in read}
     nodes: list[cst.CSTNode | None] = [given.node]
     nodes += [binding.value for binding in bindings_of(porting.module, given.node)]
     while nodes:
@@ -206,7 +208,7 @@ def _other_config(porting: Training, given: Argument) -> str | None:
         if isinstance(node, cst.Call):
             name = porting.module.qualified(node.func) or ""
             short = name.rsplit(".", 1)[-1]
-            if name.startswith("transformers.") and short.endswith(CONFIGS) and short != "BitsAndBytesConfig":
+            if name.partition(".")[0] in homes and short.endswith(CONFIGS) and short not in known:
                 return short
     return None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from ...errors import InputError
 from ...files import read_text
 from ...recipe import Field, Value
-from ...runtime.facts.field_tables import Row, version_key
+from ...runtime.facts.field_tables import Row
 from ..loops.loop_trainer import read_loop_parts
 from ..packs.packs import TableRule
 from ..receipts.marking import keep_object
@@ -29,7 +29,6 @@ from ..script.fill_from_tables import (
     plain_versions,
     short_name,
     table_of,
-    tables_of,
 )
 from ..script.sites import Argument, Site
 from ..script.training import Training
@@ -70,8 +69,8 @@ def _read_object(porting: Training, site: Site, versions: Mapping[str, str]) -> 
     base = config_table(porting)
     assert base is not None
     if _holds_plain_arguments(porting, site):
-        plain = tables_of(porting)["transformers.TrainingArguments"]
-        porting.fill(object_values(plain.table.rows(versions), porting.arguments_object))
+        assert base.table.base is not None
+        porting.fill(object_values(base.table.base.rows(versions), porting.arguments_object))
         return
     _say_trainers_own(porting, site, base)
     porting.fill(object_values(base.table.rows(versions), porting.arguments_object))
@@ -107,25 +106,6 @@ def _holds_plain_arguments(porting: Training, site: Site) -> bool:
         return False
     rows = [rule.table.row(argument.name) for argument in site.arguments]
     return rule.kind == "dpo" and any(row is not None and row.until == "0.13" for row in rows)
-
-
-@step(Phase.READ, of="trainer", reads=("script values",), fills=("data.max_length",))
-def read_unset_length(porting: Training) -> None:
-    """TRL before 0.15 cut at 1024 tokens when no length was given, 0.9 at the tokenizer's own limit."""
-    assert porting.trainer is not None
-    value, version = porting.value("data.max_length"), plain_versions(porting).get("trl", "")
-    if table_of(porting, porting.trainer).kind != "sft":
-        return
-    if value is None or not version or version_key(version) >= (0, 15) or (0, 9) <= version_key(version) < (0, 10):
-        return
-    if value.code.endswith(" else None)"):  # given by condition
-        code = f"{value.code.removesuffix('None)')}1024)"
-        porting.fill({"data.max_length": replace(value, code=code, text=code)})
-    if not value.is_literal(None):
-        return
-    porting.fill({"data.max_length": Value("default", "1024", value.origin)})
-    for source in ("SFTTrainer.max_seq_length", "SFTConfig.max_seq_length"):
-        porting.change_fate(source, fate="changed", reason=f"TRL {version} takes 1024 for None")
 
 
 @step(Phase.READ, of="trainer", reads=("script values",), fills=("memory.fsdp_activation_checkpointing",))

@@ -133,10 +133,14 @@ def find_other_trainer(porting: Training, *, todo: bool = False) -> str | None:
 
 def trainers_known(porting: Training) -> dict[str, TableRule | Rewrite]:
     """Every class that trains: those with a table, and those that a pack refuses (`library.SomeTrainer()`)."""
+    return _trainers(porting.packs)
+
+
+def _trainers(packs: tuple[Pack, ...]) -> dict[str, TableRule | Rewrite]:
     found: dict[str, TableRule | Rewrite] = {
-        name: rule for name, rule in tables_by_class(porting.packs).items() if rule.role == "trainer"
+        name: rule for name, rule in tables_by_class(packs).items() if rule.role == "trainer"
     }
-    for pack in porting.packs:
+    for pack in packs:
         for rewrite in pack.rewrites:
             if rewrite.action == "refuse":
                 refused = {match[:-2] for match in rewrite.matches if match.endswith("Trainer()")}
@@ -144,9 +148,9 @@ def trainers_known(porting: Training) -> dict[str, TableRule | Rewrite]:
     return found
 
 
-def trainer_libraries(porting: Training) -> frozenset[str]:
+def trainer_libraries(packs: tuple[Pack, ...]) -> frozenset[str]:
     """The libraries whose trainers are ported, or refused by name; a loop written by hand is none's."""
-    known = trainers_known(porting)
+    known = _trainers(packs)
     loops = {name for name, rule in known.items() if isinstance(rule, TableRule) and rule.kind == "loop"}
     return frozenset(name.partition(".")[0] for name in known.keys() - loops)
 

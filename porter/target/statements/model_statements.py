@@ -13,6 +13,7 @@ from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument, Site, facts_of, indentation
 from ...engine.script.training import in_reach
 from ...engine.tokens.tokenizers import tokenizer_load
+from ...source.machine.library_constants import constants
 from ...text.expressions import python, quoted, type_name
 from ...text.layout import Arg, Call
 from .common_statements import Writing, assign
@@ -112,7 +113,8 @@ def load_call(porting: Porting, model: str | Argument, site: Site | None = None)
             continue
         if value.known and not value.text:
             porting.imports.add("import jax.numpy as jnp")
-        code = (value.text or f"jnp.{value.literal}") if value.known else type_name(value.code)
+        written = value.text or f"jnp.{value.literal}" if value.known else None
+        code = written or type_name(value.code, constants(porting.module))
         arguments.append(remarked(porting, Arg(code, keyword), place))
     masters = porting.value(MASTERS)
     if masters is not None:
@@ -212,7 +214,8 @@ def _types(porting: Porting, site: Site) -> list[Arg]:
     dtype = site.argument("dtype", "torch_dtype")
     given = dtype.value if dtype is not None else None
     if given is not None and not given.known:
-        return [said_by(porting, [dtype], Arg(type_name(chosen_type(porting, site, given)), "dtype"))]
+        chosen = type_name(chosen_type(porting, site, given), constants(porting.module))
+        return [said_by(porting, [dtype], Arg(chosen, "dtype"))]
     said = None if given is None or given.is_literal(None) else str(given.literal).removeprefix("torch.")
     name = said or default_type(porting)
     compute = ""
