@@ -323,6 +323,10 @@ def test_reading_what_a_script_needs() -> None:
     )
     module = ast.parse("def jload(f, mode='r'):\n  if not isinstance(f, IOBase): f = open(f, mode)\n  return f")
     assert read_unasked(rows, [module]) == {"path"}
+    loads = (
+        "AutoModel.from_pretrained(a.name, dtype=a.dtype)\nif a.tokenizer: AutoTokenizer.from_pretrained(a.tokenizer)"
+    )
+    assert read_unasked(ast.parse(loads)) == {"name"}
     assert words_by_number(ast.parse("import sys\nif len(sys.argv) > 1: p = sys.argv[1]")) == {}
     assert words_by_number(ast.parse("import sys\nif len(sys.argv) != 3: sys.exit()\na = sys.argv[2]")) == {
         1: "argument1",

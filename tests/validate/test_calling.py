@@ -22,6 +22,7 @@ from porter.validate.running.calling import (
     made_up_object,
     training_of,
 )
+from porter.validate.world.platforms import kfp
 
 TRAINS = "    trainer = SFTTrainer(model)\n    trainer.train()\n"
 
@@ -75,6 +76,19 @@ def test_parameters_go_by_annotation_and_name() -> None:
     assert words == {}
     assert isinstance(config, Config) and len(set(texts)) == len(texts) > 8
     assert isinstance(path, Path) and dry is False and length == 256
+
+
+def test_a_pipelines_component_gets_files_of_its_parameters_names() -> None:
+    names = kfp()
+
+    def train(dataset, output_model, config) -> None: ...  # type: ignore[no-untyped-def]
+
+    kinds = names["Input"][names["Dataset"]], names["Output"][names["Model"]], names["InputPath"]("YAML")
+    train.__annotations__ = dict(zip(("dataset", "output_model", "config"), kinds, strict=True))
+    (dataset, output_model, config), _ = made_up_arguments(train, known=Known())
+    assert (dataset.path, output_model.path) == ("dataset", "output_model")
+    assert isinstance(config, str)
+    assert output_model.log_metric("loss", 1.0) is None
 
 
 def test_what_nothing_tells_of_is_named_and_not_called(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 from ...source.notebooks.program import program_text
 from ..stand_ins.command_line.made_up_values import number_value, text_value
 from ..stand_ins.command_line.project import project_sources
+from ..world.platforms import Artifact
 from .unannotated import Settings, as_settings, defaults_of, is_settings, made_up_by_use
 
 DEEPEST = 4  # objects within objects that are made up
@@ -243,6 +244,8 @@ def made_up(name: str, kind: Any, depth: int = 0, known: Known | None = None) ->
         return float(number_value(name))
     if kind is str:
         return text_value(name)
+    if isinstance(kind, type) and issubclass(kind, Artifact):
+        return kind(name)
     if isinstance(kind, type) and issubclass(kind, Path):
         return Path(text_value(name))
     if origin in (list, Sequence) and inner[:1] == (str,):

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .permissive import Permissive
+from .permissive import Permissive, nothing
 
 TOKEN = "hf_stand_in"
 
@@ -84,6 +84,33 @@ def here(function: Callable[..., Any]) -> Any:
 def modal() -> dict[str, Any]:
     """Modal's names that are called."""
     return {"App": lambda *a, **k: ModalApp("modal.App"), "Stub": lambda *a, **k: ModalApp("modal.Stub")}
+
+
+class Artifact:
+    """What a pipeline hands a component, or takes from it: a file or folder of the parameter's name."""
+
+    def __init__(self, name: str = "artifact", *args: Any, **kwargs: Any) -> None:
+        self.name = self.path = self.uri = name
+        self.metadata: dict[str, Any] = {}
+
+    def __class_getitem__(cls, kind: Any) -> Any:
+        """`Input[Dataset]` is a Dataset."""
+        return kind
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return nothing  # metrics.log_metric(...)
+
+
+def kfp() -> dict[str, Any]:
+    """Kubeflow's artifacts; its components stay functions."""
+    names = (
+        "Artifact Dataset Model Metrics ClassificationMetrics SlicedClassificationMetrics HTML Markdown Input Output"
+    )
+    kinds: dict[str, Any] = {name: type(name, (Artifact,), {}) for name in names.split()}
+    paths: dict[str, Any] = {name: lambda *a, **k: str for name in ("InputPath", "OutputPath")}
+    return kinds | paths
 
 
 def knockknock() -> dict[str, Any]:

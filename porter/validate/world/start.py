@@ -31,6 +31,8 @@ def special() -> dict[str, Callable[[], dict[str, Any]]]:
         "IPython.display": ipython.ipython_display,
         "google.colab.userdata": platforms.secrets,
         "kagglehub": platforms.kagglehub,
+        "kfp.dsl": platforms.kfp,
+        "kfp.v2.dsl": platforms.kfp,
         "knockknock": platforms.knockknock,
         "modal": platforms.modal,
         "modelscope": platforms.modelscope,

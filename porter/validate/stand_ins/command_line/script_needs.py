@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 READING = ("load_dataset", "load_from_disk", "read_csv", "read_json", "read_parquet", "from_json", "from_csv", "open")
+LOADING = ("from_pretrained",)
 
 
 def insisted_on(tree: ast.AST) -> set[str]:
@@ -21,7 +22,8 @@ def insisted_on(tree: ast.AST) -> set[str]:
 
 
 def read_unasked(tree: ast.AST, modules: Sequence[ast.AST] = ()) -> set[str]:
-    """Settings that name the data that the script reads, and that it nowhere asks about: `load_dataset(args.data)`.
+    """Settings that name the data or the model that the script reads, and that it nowhere asks about:
+    `load_dataset(args.data)`, `from_pretrained(args.model)`.
 
     Functions and classes of the script and of `modules` that read what they are given count as reading it.
     """
@@ -62,6 +64,7 @@ def _read_by(call: ast.Call, readers: dict[str, set[tuple[int, str]]]) -> Iterat
     """What a call reads of its arguments."""
     name = next(_names(call.func), "")
     places = {(0, "path"), (-1, "data_files")} if name in READING else readers.get(name, set())
+    places = {(0, "pretrained_model_name_or_path")} if name in LOADING else places
     for place, parameter in places:
         given = [word.value for word in call.keywords if word.arg == parameter]
         for value in [*(call.args[place : place + 1] if place >= 0 else []), *given]:
