@@ -70,7 +70,7 @@ def _named_settings(porting: Training, launch: Sequence[Setting]) -> tuple[Setti
 
     A file that isn't there or is no DeepSpeed config stays a finding.
     """
-    value = porting.value("mesh.deepspeed")
+    value = porting.value("mesh.zero")
     kept = porting.config.argument("deepspeed") if porting.config is not None and porting.arguments_object else None
     if kept is not None and kept.value.known:
         _resolve(porting, "")

@@ -80,7 +80,7 @@ def why_not_anew(porting: Training) -> str:
     if table_of(porting, porting.trainer).kind not in KINDS:
         return "The port of a trainer that samples has its rounds planned from the start"
     launched = str(porting.known("mesh.distributed_type", "")).rpartition(".")[2].upper()
-    if launched in ("FSDP", "DEEPSPEED") or porting.known("mesh.fsdp") or porting.known("mesh.deepspeed"):
+    if launched in ("FSDP", "DEEPSPEED") or porting.known("mesh.fsdp") or porting.known("mesh.zero"):
         return "Under FSDP and DeepSpeed the optimizer of the time before isn't kept as it was"
     if porting.resumes:
         return "What a later time resumes from is decided where the trainer is made"

@@ -33,7 +33,7 @@ PACKAGES = (
     *("backwards", "absent", "needs_gpu", "rewrites_trainers", "gpu_keyword"),
 )
 # Those that hold no import names: words, names of what pip installs, names with `*` for any part of a word.
-WORDS = ("gpu_distributions", "core_distributions", "beside_distributions", "adapter_words")
+WORDS = ("gpu_distributions", "core_distributions", "beside_distributions", "adapter_words", "shards_weights")
 OPEN = ("kept_models",)
 WORD = re.compile(r"[a-z0-9][a-z0-9-]*")
 NAMES = re.compile(r"[\w*]+(?:\.[\w*]+)+")  # import names, in which `*` is any part of a word
@@ -49,6 +49,7 @@ class Facts:
     gives_back_pair: tuple[str, ...] = ()  # those that give (model, tokenizer) back as they got them
     loads_adapters: tuple[str, ...] = ()  # those that put the adapters of a folder into the model that they get
     puts_in_adapters: tuple[str, ...] = ()  # those that put new adapters into the model that they get
+    shards_weights: tuple[str, ...] = ()  # ways of a launcher that part the weights, in small letters
     adapter_words: tuple[str, ...] = ()  # words by which a name says that it is one of adapters
     kept_models: tuple[str, ...] = ()  # calls that give models of torch, which a port may keep; `*` is part of a word
     model_classes: tuple[str, ...] = ()  # classes of models: what an annotation of the model names

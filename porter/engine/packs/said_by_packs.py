@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
 
+from ...runtime.facts.field_tables import Row
 from .facts import NONE, Facts
-from .packs import Pack
+from .packs import Pack, TableRule
 
 
 def facts_in(packs: Iterable[Pack]) -> Facts:
@@ -18,6 +19,28 @@ def facts_in(packs: Iterable[Pack]) -> Facts:
 def title_of(packs: Iterable[Pack], library: str) -> str:
     """How sentences call a library: as its pack says, else by its name."""
     return next((pack.title for pack in packs if library in pack.reads), library)
+
+
+def dated_library(packs: Iterable[Pack]) -> str:
+    """The library by whose release a script is dated, which an option of the command line names; "" for none."""
+    return next((library for pack in packs if pack.release_option for library in pack.reads), "")
+
+
+def loader(packs: Iterable[Pack]) -> TableRule:
+    """The table of what loads a model by its name where no other library's class does."""
+    tables = (rule for pack in packs if pack.built_in for rule in pack.tables if rule.role == "model")
+    return next(tables)
+
+
+def type_keywords(packs: Iterable[Pack]) -> tuple[str, ...]:
+    """The keywords of a model's type: today's, then older ones."""
+    row = type_row(packs)
+    return row.name, *row.renamed_from
+
+
+def type_row(packs: Iterable[Pack]) -> Row:
+    """The row of a model's type where it is loaded by its name."""
+    return next(row for row in loader(packs).table.own.values() if row.place == "model.dtype")
 
 
 def owner_of(packs: Iterable[Pack], library: str) -> str:

@@ -17,14 +17,16 @@ import libcst as cst
 from ...recipe import Value, read_literal
 from ...source.launch.launch_config import Setting
 from ...text.expressions import choice, is_atom, names_in
-from ..script.fill_from_tables import plain_version, short_name, table_of
+from ..packs.said_by_packs import type_keywords
+from ..script.fill_from_tables import argument_at, config_table, plain_version, short_name, table_of
 from ..script.sites import Argument, Site, facts_of
 from ..script.training import Training
 from ..script.uses_of_training import uses
+from .precision import shards_as_launched
 
 RULE = "TP302"
 MASTERS = "model.masters"
-SHARDS = {"mesh.deepspeed": "deepspeed", "mesh.fsdp": "fsdp"}
+SHARDS = ("mesh.zero", "mesh.fsdp")
 HALVES = {"precision.bf16": "bf16", "precision.fp16": "fp16"}
 SAID = "DeepSpeed and FSDP train float32 weights in mixed precision"
 # Known, or the code that tells when the script runs.
@@ -137,14 +139,15 @@ def _are_float32(porting: Training, settings: Sequence[Setting], *, by_config: b
 
 def _is_sharded(porting: Training, by_config: bool = False) -> Term:
     """Whether the GPU run shards its weights: by the launch config, or by `deepspeed=` or `fsdp=`."""
-    if str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper() in ("FSDP", "DEEPSPEED"):
+    if shards_as_launched(porting):
         return True
-    return _either([_term(porting, place, name, by_config) for place, name in SHARDS.items()])
+    names = {row.place: name for name, row in config.table.rows().items()} if (config := config_table(porting)) else {}
+    return _either([_term(porting, place, names.get(place, ""), by_config) for place in SHARDS])
 
 
 def _is_frozen(porting: Training) -> Term:
     """Whether adapters are trained, and the weights below them are not."""
-    config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
+    config = argument_at(porting, porting.trainer, "lora.config") if porting.trainer is not None else None
     if porting.full_elsewhere:
         return False
     if porting.inject is not None or porting.lora is not None or porting.lora_certain:
@@ -241,8 +244,6 @@ def _is_read_at(porting: Training, site: Site, code: str) -> bool:
 
 
 def _change_types(porting: Training, target: str, reason: str) -> None:
-    names = [".dtype", ".torch_dtype", ".bf16", ".fp16"]
-    if porting.model is not None:
-        names[:2] = [f"{short_name(porting.model)}{name}" for name in names[:2]]
-    for name in names:
+    model = short_name(porting.model) if porting.model is not None else ""
+    for name in (*(f"{model}.{keyword}" for keyword in type_keywords(porting.packs)), ".bf16", ".fp16"):
         porting.change_fate(name, fate="changed", target=target, reason=reason)

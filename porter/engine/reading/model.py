@@ -9,15 +9,16 @@ from dataclasses import replace
 import libcst as cst
 
 from ...recipe import Origin, Value, literal_code
-from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.release_habits import fills_type
 from ...source.calls import function_around, may_not_run, returned
 from ...source.module import Module
 from ...source.read_value import read_value
 from ...source.scopes import Binding
 from ...source.values import dict_items
+from ..packs.said_by_packs import dated_library, loader, title_of, type_keywords
 from ..script.dead_blocks import is_dead
 from ..script.fill_from_tables import (
+    argument_at,
     bindings_of,
     fill_defaults,
     fill_site,
@@ -26,6 +27,7 @@ from ..script.fill_from_tables import (
     plain_versions,
     short_name,
     table_of,
+    tables_of,
 )
 from ..script.flow import binding_origins, is_itself, origins, unprepared
 from ..script.following.reaching import is_behind, not_behind, reaching
@@ -35,7 +37,7 @@ from ..script.training import Training
 from ..steps.step import Phase, step
 from .checkpoints.saved_adapters import is_frozen_adapter
 from .pack_readings import settle
-from .precision import read_precision
+from .precision import loads_float32, read_precision
 from .quantization import quantization_value, read_quantization, read_stored_weights
 
 SETTINGS = re.compile(r"(?i)arg|cfg|conf|setting|param|opt|flag|\bhp\b|script|spec")  # whose `.model` is a name
@@ -65,7 +67,7 @@ def read_model(porting: Training) -> None:
     porting.inject = follow(porting, model, "inject")
     if porting.inject is not None and site.start <= porting.inject.start < site.end:
         porting.own_injects = (porting.inject,)
-        site = porting.trainer = _with_inner_adapters(site, porting.inject)
+        site = porting.trainer = _with_inner_adapters(porting, site, porting.inject)
         model, porting.inject = site.argument("model"), None
         assert model is not None
     source = porting.inject.argument("model") if porting.inject is not None else model
@@ -108,8 +110,15 @@ def read_model(porting: Training) -> None:
 def _keeps_type(porting: Training, site: Site, versions: Mapping[str, str]) -> bool:
     """Whether a trainer that gets a model's name leaves its type to transformers, and that to the checkpoint: ORPO's
     and CPO's trainers, all of TRL's before 0.27; transformers from 5 on."""
-    left = table_of(porting, site).kind in ("orpo", "cpo") or version_key(versions.get("trl", "1")) < (0, 27)
-    return left and version_key(versions.get("transformers", "5")) >= (5,)
+    release = versions.get(dated_library(porting.packs))
+    left = _loads_itself(porting, site) or not fills_type(release, left_alone=False)
+    return left and not loads_float32(porting, versions.get(loader(porting.packs).library, "99"))
+
+
+def _loads_itself(porting: Training, site: Site) -> bool:
+    """Whether a kind of trainer loads a model by its name in its own way, not as the others of its library do."""
+    kind = table_of(porting, site).kind
+    return any(rule.kind == kind and rule.head.get("loads_itself") for rule in tables_of(porting).values())
 
 
 def reaches_trainer(porting: Training, site: Site) -> bool:
@@ -135,9 +144,10 @@ def reaches_trainer(porting: Training, site: Site) -> bool:
     return bool(given) and any(isinstance(node, cst.Call) and module.callees.get(node) is function for node in nodes)
 
 
-def _with_inner_adapters(site: Site, inject: Site) -> Site:
+def _with_inner_adapters(porting: Training, site: Site, inject: Site) -> Site:
     """`SFTTrainer(get_peft_model(model, config))` says what `SFTTrainer(model, peft_config=config)` says."""
-    given = {"model": inject.argument("model"), "peft_config": inject.argument("peft_config")}
+    config = argument_at(porting, inject, "lora.config")
+    given = {"model": inject.argument("model"), **({config.name: config} if config is not None else {})}
     inner = tuple(replace(argument, name=name) for name, argument in given.items() if argument is not None)
     return replace(site, arguments=(*(own for own in site.arguments if own.name not in given), *inner))
 
@@ -172,30 +182,34 @@ def _read_init_kwargs(porting: Training, site: Site, versions: Mapping[str, str]
 
 def _settle_types(porting: Training, site: Site, versions: Mapping[str, str], items: dict[str, Value]) -> None:
     """`torch_dtype` loses to a `dtype` beside it, be it the one that TRL itself puts there."""
-    older, given = items.get("torch_dtype"), "dtype" in items
+    name, *formerly = type_keywords(porting.packs)
+    former = next((each for each in formerly if each in items), "")
+    older, given = items.get(former), name in items
     if older is None:
         return
-    if given and items["dtype"].is_literal(None):
-        del items["dtype"]
+    if given and items[name].is_literal(None):
+        del items[name]
         return
-    trl = versions.get("trl") or None
-    filled = fills_type(trl, left_alone=table_of(porting, site).kind in ("orpo", "cpo"))
+    release = versions.get(dated_library(porting.packs)) or None
+    filled = fills_type(release, left_alone=_loads_itself(porting, site))
     if not given and not filled:
         return
-    del items["torch_dtype"]
+    del items[former]
     if given:
         return
-    items["dtype"] = Value("literal", repr(filled), older.origin, site.rule)
-    if older.known and str(older.literal).removeprefix("torch.") == filled:
+    items[name] = Value("literal", repr(filled), older.origin, site.rule)
+    if older.known and str(older.literal).rpartition(".")[2] == filled:
         return
+    title = title_of(porting.packs, dated_library(porting.packs))
+    dated = f"{title} {release or 'of today'}"
     meaning = "the checkpoint's type" if filled == "auto" else f"{filled} weights"
     message = (
-        f"model_init_kwargs: torch_dtype={older.text or older.code} has no effect, as TRL {trl or 'of today'} fills in "
-        f'dtype="{filled}", which transformers prefers: the source loads {meaning}.'
+        f"model_init_kwargs: {former}={older.text or older.code} has no effect, as {dated} fills in "
+        f'{name}="{filled}", which transformers prefers: the source loads {meaning}.'
     )
-    fix = "Write dtype instead of torch_dtype in model_init_kwargs for the type that it names."
+    fix = f"Write {name} instead of {former} in model_init_kwargs for the type that it names."
     porting.find(site.rule, "warning", message, fix, site.line, site.column)
-    porting.change_fate(".model_init_kwargs", reason=f'torch_dtype loses to the dtype="{filled}" that TRL fills in')
+    porting.change_fate(".model_init_kwargs", reason=f'{former} loses to the {name}="{filled}" that {title} fills in')
 
 
 def _is_model_object(porting: Training, model: Argument) -> bool:

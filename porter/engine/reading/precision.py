@@ -9,13 +9,14 @@ import libcst as cst
 
 from ...recipe import Value
 from ...runtime.facts.argument_fields import of_its_day
-from ...runtime.facts.field_tables import version_key
+from ...runtime.facts.field_tables import at_version
 from ...source.machine.library_constants import constants
 from ...source.project.model_names import usual_value
 from ...text.expressions import choice, operand, type_name
-from ..script.fill_from_tables import follow, plain_version, short_name
+from ..packs.said_by_packs import dated_library, loader, type_keywords, type_row
+from ..script.fill_from_tables import argument_at, follow, plain_version, short_name, table_of
 from ..script.following.may_be_none import is_something
-from ..script.sites import Site
+from ..script.sites import Site, facts_of
 from ..script.training import Training
 from ..steps.step import Phase, step
 from .kbit_preparation import preparations_of, runs_with, say_float32_between
@@ -50,20 +51,21 @@ def _read_types(porting: Training) -> None:
         weights = "float32"
     autocast = under_autocast(porting)
     held = porting.value("model.quantization")
-    config = porting.trainer.argument("peft_config") if porting.trainer is not None else None
+    config = argument_at(porting, porting.trainer, "lora.config") if porting.trainer is not None else None
     lora = porting.inject is not None or follow(porting, config, "lora") is not None
     lora = lora and not porting.full_elsewhere
     if lora and held is None and _is_prepared(porting, autocast) and _is_unmixed(porting):
         porting.fill({"model.weights": Value("literal", "'float32'")})
         if weights != "float32":
-            for keyword in (".dtype", ".torch_dtype"):
-                porting.change_fate(keyword, fate="changed", target="rt.load_model(dtype=jnp.float32)", reason=PREPARED)
+            for keyword in type_keywords(porting.packs):
+                target = "rt.load_model(dtype=jnp.float32)"
+                porting.change_fate(f".{keyword}", fate="changed", target=target, reason=PREPARED)
         return
     if dtype is not None and weights is None and not dtype.is_literal(None, "auto"):
         chosen = chosen_type(porting, porting.model, dtype)
         porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
         return
-    of_library = porting.model is not None and not porting.model.qualified.startswith("transformers.")
+    of_library = porting.model is not None and table_of(porting, porting.model).library != loader(porting.packs).library
     if dtype is not None and dtype.kind == "default" and weights == "bfloat16" and held is not None and not of_library:
         _say_codes(porting, f"{CODES}, which transformers 4 makes of a checkpoint where no type is said")
         if not held.known and not (autocast and lora):  # float32 where the run quantises nothing
@@ -76,10 +78,12 @@ def _read_types(porting: Training) -> None:
     if weights is None and dtype is not None and dtype.is_literal("auto") and autocast and _is_quantised(held):
         weights = "bfloat16"  # what isn't quantised computes so under autocast, whatever the checkpoint's type
     if weights == "float16":
-        source = f"{short_name(porting.model)}.dtype" if porting.model is not None else "dtype"
+        source = f"{short_name(porting.model)}." if porting.model is not None else ""
         reason = "a TPU computes in bfloat16, which needs no loss scaling"
-        for name in (source, source.replace("dtype", "torch_dtype")):
-            porting.change_fate(name, fate="changed", target="rt.load_model(dtype=jnp.bfloat16)", reason=reason)
+        for keyword in type_keywords(porting.packs):
+            porting.change_fate(
+                f"{source}{keyword}", fate="changed", target="rt.load_model(dtype=jnp.bfloat16)", reason=reason
+            )
         if held is not None:
             _say_codes(porting, CODES)
         weights = "bfloat16"
@@ -88,8 +92,9 @@ def _read_types(porting: Training) -> None:
         # accelerate makes trained parameters float32 when FSDP runs in mixed precision.
         reason = "float32 weights and bfloat16 products, as accelerate prepares a trained model under FSDP"
         porting.fill({"model.weights": Value("literal", "'float32'"), "model.compute": Value("literal", "'bfloat16'")})
-        for keyword in (".dtype", ".torch_dtype"):
-            porting.change_fate(keyword, fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
+        target = "rt.load_model(dtype=, compute_dtype=)"
+        for keyword in type_keywords(porting.packs):
+            porting.change_fate(f".{keyword}", fate="changed", target=target, reason=reason)
         return
     if weights is None:
         return
@@ -117,7 +122,7 @@ def _say_narrowed(porting: Training) -> None:
     """That float32 weights below adapters are kept in bfloat16: at `bf16` and at their type, or at the trainer's model
     where the script writes neither and a library chose both."""
     named = f"{short_name(porting.model)}." if porting.model is not None else "."
-    said = [f"{named}{keyword}" for keyword in ("dtype", "torch_dtype")]
+    said = [f"{named}{keyword}" for keyword in type_keywords(porting.packs)]
     rows = [row.source for row in porting.fields if row.source.endswith(".bf16") or row.source in said]
     for source in rows:
         porting.change_fate(source, fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=NARROWED)
@@ -196,7 +201,7 @@ def chosen_type(porting: Training, site: Site | None, dtype: Value) -> str:
     """The code of a type that is decided when the script runs; None is float32 where the source's transformers loads
     it so."""
     code = dtype.text or dtype.code
-    argument = site.argument("dtype", "torch_dtype") if site is not None else None
+    argument = site.argument(*type_keywords(porting.packs)) if site is not None else None
     if not _none_is_float32(porting):
         return code
     if argument is not None and (not argument.certain or is_something(porting.module, argument.node)):
@@ -209,21 +214,32 @@ def chosen_type(porting: Training, site: Site | None, dtype: Value) -> str:
 
 def _none_is_float32(porting: Training) -> bool:
     """Whether `from_pretrained(dtype=None)` loads float32: transformers before 5, which takes the checkpoint's type."""
-    release = porting.versions.get("transformers")
-    return release is not None and version_key(plain_version(release)) < (5,)
+    release = porting.versions.get(loader(porting.packs).library)
+    return release is not None and loads_float32(porting, plain_version(release))
+
+
+def loads_float32(porting: Training, release: str) -> bool:
+    """Whether a release of what loads models takes float32 where no type is said."""
+    return at_version(type_row(porting.packs).defaults, release) == "'float32'"
 
 
 def release_of_loading(porting: Training) -> str:
     """The source's transformers where the one of its TRL's day loads a model of no given type otherwise; else ""."""
-    day = of_its_day(plain_version(porting.versions.get("trl", "")) or None)
-    todays = day is None or version_key(day) >= (5,)
-    return plain_version(porting.versions["transformers"]) if todays == _none_is_float32(porting) else ""
+    day = of_its_day(plain_version(porting.versions.get(dated_library(porting.packs), "")) or None)
+    todays = day is None or not loads_float32(porting, day)
+    own = plain_version(porting.versions[loader(porting.packs).library])
+    return own if todays == _none_is_float32(porting) else ""
 
 
 def under_fsdp(porting: Training) -> bool:
     """Whether the GPU run sharded its weights: by the launch config or by `fsdp=`."""
-    launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper() in ("FSDP", "DEEPSPEED")
-    return launched or bool(porting.known("mesh.fsdp"))
+    return shards_as_launched(porting) or bool(porting.known("mesh.fsdp"))
+
+
+def shards_as_launched(porting: Training) -> bool:
+    """Whether the launch config names a way that shards weights."""
+    said = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1]
+    return said.lower() in facts_of(porting.module).shards_weights
 
 
 @step(Phase.READ, of="trainer", reads=("family", "model.weights"), settles=("model.compute",))
@@ -254,12 +270,13 @@ def _say_products(porting: Training) -> None:
 
 def _name_of_type(porting: Training) -> str:
     """The source's own name of the model's type, `DTYPE = torch.bfloat16`, which is JAX's type in the port."""
-    argument = porting.model.argument("dtype", "torch_dtype") if porting.model is not None else None
+    argument = porting.model.argument(*type_keywords(porting.packs)) if porting.model is not None else None
     if argument is None or not isinstance(argument.node, cst.Name):
         return ""
     binding = porting.module.single_binding(argument.node)
     value = binding.value if binding is not None else None
-    made = isinstance(value, cst.Attribute) and (porting.module.qualified(value) or "").startswith("torch.")
+    homes = {name.partition(".")[0] for name in constants(porting.module)}
+    made = isinstance(value, cst.Attribute) and (porting.module.qualified(value) or "").partition(".")[0] in homes
     return argument.text if made else ""
 
 
@@ -267,5 +284,5 @@ def _dtype_name(value: Value | None) -> str | None:
     """`bfloat16` for `torch.bfloat16`, `"bfloat16"` and the like; None when the checkpoint or the script decides."""
     if value is None:
         return None
-    name = str(value.literal).removeprefix("torch.") if value.known else ""
+    name = str(value.literal).rpartition(".")[2] if value.known else ""
     return {"float": "float32", "half": "float16"}.get(name, name) if re.fullmatch(TYPE_NAME, name) else None

@@ -303,7 +303,7 @@ SETS = re.compile(r"\b(?:Hf|H4)ArgumentParser\b|\bTrlParser\b|deepspeed")
 def _deepspeed(porting: Porting) -> bool:
     """Whether DeepSpeed divides gradients: launched with it, or named by the script."""
     launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper()
-    named = porting.value("mesh.deepspeed")
+    named = porting.value("mesh.zero")
     return launched == "DEEPSPEED" or (named is not None and not _is_field(named) and not named.is_literal(None))
 
 
@@ -314,7 +314,7 @@ def _is_field(named: Value) -> bool:
 
 def _unless_deepspeed(porting: Porting, factor: str) -> str:
     """`factor`, or 1 where an object that is only known when the script runs names DeepSpeed, which divides."""
-    named = porting.value("mesh.deepspeed")
+    named = porting.value("mesh.zero")
     if named is None or not _is_field(named) or SETS.search(porting.module.text) is None:
         return factor
     return choice(named.code, "1", factor)
