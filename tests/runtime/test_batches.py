@@ -189,6 +189,11 @@ def test_from_args_reads_an_sft_config() -> None:
     mesh: Any = SimpleNamespace(shape={"fsdp": 1})
     batches = SFTBatches.from_args(args, text_rows(8), byte_tokenizer(), mesh, processes=2)
     assert steps(batches) == ["abcd", "efgh"]
+    long = [{"text": "a" * 40}] * 4
+    told, untold = (
+        SFTBatches.from_args(args, long, byte_tokenizer(), mesh, max_length=given) for given in (8, None)
+    )  # `trainer_kwargs.get("max_seq_length")`: None, and TRL goes by its arguments
+    assert [int(batches._rows.lengths.max()) for batches in (told, untold)] == [8, 16]
 
 
 def test_the_summary_says_how_the_step_is_split(capsys: Any, tiny_mesh: Any) -> None:

@@ -31,6 +31,11 @@ def arguments_of(training_args: Any) -> dict[str, Any]:
     return settings | _of_kwargs(getattr(training_args, "dataset_kwargs", None))
 
 
+def told(**own: Any) -> dict[str, Any]:
+    """What a script tells its trainer beside the arguments: None there leaves a setting to these, in all of TRL."""
+    return {name: value for name, value in own.items() if value is not None}
+
+
 def _of_kwargs(dataset_kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """SFTConfig's `dataset_kwargs` as arguments."""
     given = dataset_kwargs or {}

@@ -26,7 +26,7 @@ from ..rows.rows import Rows
 from . import order
 from . import step_packing as packer
 from .arrays import Batch, by_token, divisible, empty, fill, smoothed, with_noise
-from .config_arguments import arguments_of
+from .config_arguments import arguments_of, told
 from .deal_rows import Deal
 from .evaluation_batches import EvaluationBatches
 from .evaluation_sets import EvaluationSets, by_name
@@ -242,7 +242,7 @@ class SFTBatches:
         """The batches of an SFTConfig (or TrainingArguments) whose values are known only when the script runs.
 
         `processes`: how many processes the GPU run was launched with. `own` are arguments as of this class that the
-        script gives elsewhere: `formatting_func`, `trl`, what it told its trainer.
+        script gives elsewhere: `formatting_func`, `trl`, what it told its trainer; None is nothing said.
         """
         return cls(
             dataset,
@@ -250,7 +250,7 @@ class SFTBatches:
             mesh,
             batch_size=training_args.per_device_train_batch_size * processes,
             processes=processes,
-            **arguments_of(training_args) | own,
+            **arguments_of(training_args) | told(**own),
         )
 
     def __iter__(self) -> Iterator[Batch]:

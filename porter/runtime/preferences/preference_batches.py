@@ -18,6 +18,7 @@ import numpy as np
 from ..batches import accumulation as older
 from ..batches import order
 from ..batches.arrays import Batch, divisible
+from ..batches.config_arguments import told
 from ..batches.deal_rows import Deal
 from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
@@ -168,7 +169,7 @@ class PreferenceBatches:
             sampling=order.sampling_of(training_args),
             **cls._own_arguments(training_args),
         )
-        return cls(dataset, tokenizer, mesh, **settings | own)
+        return cls(dataset, tokenizer, mesh, **settings | told(**own))
 
     @classmethod
     def _own_arguments(cls, training_args: Any) -> dict[str, Any]:

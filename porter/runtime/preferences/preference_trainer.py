@@ -14,6 +14,7 @@ from tunix.sft import utils
 from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from tunix.sft.sharding_utils import shard_input
 
+from ..batches.config_arguments import told
 from ..generation.prompts import check_rows
 from ..losses.dpo_losses import dpo_loss
 from ..losses.preference_losses import Inputs, PreferenceLoss, cpo_loss, kto_loss, orpo_loss
@@ -99,5 +100,5 @@ def preference_loss(training_args: Any, **own: Any) -> PreferenceLoss:
     if name not in makers:
         raise ValueError(f"{name} has no settings of a preference loss; expected one of {', '.join(makers)}")
     names = [name for name in inspect.signature(makers[name]).parameters if hasattr(training_args, name)]
-    settings = {name: getattr(training_args, name) for name in names} | own
+    settings = {name: getattr(training_args, name) for name in names} | told(**own)
     return makers[type(training_args).__name__](**settings)
