@@ -22,17 +22,13 @@ WORD = re.compile(rf"(?<![a-z0-9])({'|'.join(LIBRARIES)})(?![a-z0-9])", re.IGNOR
 
 # By file, the libraries that stand in its names and in its texts that are names, not sentences.
 KNOWN: dict[str, str] = {
-    "engine/answering/library_names.py": "transformers trl unsloth",
-    "engine/assembling/imports.py": "transformers trl unsloth",
     "engine/assembling/left_libraries.py": "accelerate bitsandbytes peft torch transformers",
-    "engine/dating/argument_releases.py": "transformers trl unsloth",
     "engine/dating/asked.py": "trl",
     "engine/dating/evidence.py": "peft transformers trl unsloth",
     "engine/dating/release.py": "accelerate peft transformers trl",
     "engine/dating/row_order.py": "accelerate transformers trl",
     "engine/dating/said_release.py": "transformers trl",
     "engine/reading/adapters.py": "peft",
-    "engine/settling/taken_keywords.py": "transformers trl",
     "engine/tokens/numpy_tokens.py": "torch",
     "engine/tokens/tokenizers.py": "transformers",
     "packs/launch.py": "accelerate deepspeed",

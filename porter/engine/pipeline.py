@@ -37,7 +37,7 @@ from .loops.unread.unknown_training import find_unknown_training
 from .packs.engine_rules import check_names
 from .packs.facts import note_facts
 from .packs.packs import Pack, load_packs
-from .packs.said_by_packs import facts_in, launchers, owner_of
+from .packs.said_by_packs import facts_in, launchers, newest_of, owner_of
 from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites, trainer_libraries
 from .script.porting import Porting
 from .script.sites import Site
@@ -225,7 +225,7 @@ def _check_release(porting: Training) -> None:
         return
     library, reads = next(iter(pack.reads.items()))
     oldest = next(version for sign, version in pins_of(reads) if sign == ">=")
-    newest = max((rule.table.newest for rule in pack.tables if rule.library == library), key=version_key)
+    newest = newest_of(porting.packs, library)
     if version_key(asked) < version_key(oldest):
         known = f"{pack.title} {oldest} to {newest}"
         raise InputError(f"--source-trl {asked}: tpu-port knows {known}", fix="name one of these releases")

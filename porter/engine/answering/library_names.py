@@ -8,12 +8,14 @@ import libcst as cst
 
 from ...runtime.facts.argument_fields import is_of_another_day
 from ...runtime.facts.field_tables import version_key
-from ...runtime.settings.post_init import OF_TRL
+from ...runtime.settings.post_init import OF_TRL as REWRITTEN
 from ...text.edits import Spans
 from ..dating.argument_releases import ArgumentRelease, rewritten_by
 from ..packs.packs import Rewrite
+from ..packs.said_by_packs import dated_library, loader, newest_of
 from ..script.fill_from_tables import plain_version
 from ..script.porting import KEPT, Porting
+from ..script.sites import facts_of
 from ..steps.step import Phase, step
 from .member_uses import apply_rewrite, member_rules, stands_for_call
 from .python_rules import answer, in_turn, is_claimed
@@ -104,7 +106,7 @@ def _respell(porting: Porting, rule: Rewrite, node: cst.BaseExpression) -> None:
 def _spell_short(porting: Porting, rule: Rewrite, node: cst.BaseExpression, short: str) -> None:
     """`transformers.TrainingArguments` that new code repeats is written `TrainingArguments`, that of its release."""
     if porting.repeats(node):
-        release = None if rule.library else _release(porting, short, node)
+        release = None if rule.library else _release(porting, rule, short, node)
         porting.respell(porting.module.code(node), _spelling(porting, rule, short, release)())
 
 
@@ -120,7 +122,7 @@ def _spelling(porting: Porting, rule: Rewrite, short: str, release: ArgumentRele
 
     def spelled() -> str:
         if release:
-            porting.imports.add(f"from {porting.runtime_module(rule.module)} import trl_arguments")
+            porting.imports.add(f"from {porting.runtime_module(rule.module)} import {release.function}")
             return release.call([short])
         if not own:
             porting.imports.add(f"from {porting.runtime_module(rule.module)} import {short}")
@@ -136,7 +138,7 @@ def _spelling(porting: Porting, rule: Rewrite, short: str, release: ArgumentRele
 def _import(porting: Porting, rule: Rewrite, name: str, uses: list[cst.BaseExpression]) -> None:
     """The name stays as it is written and comes from the runtime instead; `trl.TrlParser` is written `TrlParser`."""
     short = name.rsplit(".", 1)[-1]
-    release = _release(porting, short, uses[0])
+    release = _release(porting, rule, short, uses[0])
     porting.moved[name] = rule.library or porting.runtime_module(rule.module) + (release.suffix if release else "")
     spelled = _spelling(porting, rule, short, None if rule.library else release)
     for node in uses:
@@ -146,20 +148,21 @@ def _import(porting: Porting, rule: Rewrite, name: str, uses: list[cst.BaseExpre
                 porting.edit(start, end, spelled(), rule.id, rule.reason)
 
 
-def _release(porting: Porting, name: str, use: cst.BaseExpression) -> ArgumentRelease | None:
+def _release(porting: Porting, rule: Rewrite, name: str, use: cst.BaseExpression) -> ArgumentRelease | None:
     """The release of a class whose fields and defaults aren't those of the newest table; None where they are."""
-    table = next(
-        (rule.table for pack in porting.packs for rule in pack.tables if rule.names[0] == "trl.SFTConfig"), None
-    )
-    if table is None or not (name.endswith(("Config", "Arguments")) and name[0].isupper()):
+    if not rule.releases or not (name.endswith(("Config", "Arguments")) and name[0].isupper()):
         return None
-    version = plain_version(porting.versions.get("trl", ""))
-    own = plain_version(porting.versions.get("transformers", ""))
-    transformers = own if is_of_another_day(name, version or table.newest, own) else ""
-    if name in OF_TRL and (unsloth := rewritten_by(porting, use)):
-        return ArgumentRelease(version or table.newest, unsloth, transformers)
-    older = bool(version) and version_key(version) < version_key(table.newest)
-    return ArgumentRelease(version or table.newest, "", transformers) if older or transformers else None
+    library, extended = dated_library(porting.packs), loader(porting.packs).library
+    newest = newest_of(porting.packs, library)
+    version = plain_version(porting.versions.get(library, ""))
+    own = plain_version(porting.versions.get(extended, ""))
+    another = is_of_another_day(name, version or newest, own)
+    beside = ((extended, own),) if another else ()
+    if name in REWRITTEN and (patched := rewritten_by(porting, use)):
+        by = next(each for each in facts_of(porting.module).rewrites_trainers if each in porting.module.roots)
+        return ArgumentRelease(rule.releases, version or newest, ((by, patched), *beside))
+    older = bool(version) and version_key(version) < version_key(newest)
+    return ArgumentRelease(rule.releases, version or newest, beside) if older or another else None
 
 
 def _uses(porting: Porting, roots: set[str]) -> list[tuple[cst.BaseExpression, str]]:

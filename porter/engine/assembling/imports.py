@@ -272,11 +272,14 @@ def _versioned(items: Sequence[NewImport]) -> tuple[list[NewImport], list[str]]:
     if not older:
         return plain, []
     releases = [ArgumentRelease.behind(item.module) for item in older]
-    unsloth = next((release.unsloth for release in releases if release.unsloth), "")
-    transformers = next((release.transformers for release in releases if release.transformers), "")
+    beside = {name: version for release in reversed(releases) for name, version in release.beside}
+    longest = sorted(releases, key=lambda release: -len(release.beside))
+    names = dict.fromkeys(name for release in longest for name, _ in release.beside)
     bound = ", ".join(item.bound for item in older)
-    call = ArgumentRelease(releases[0].trl, unsloth, transformers).call([item.name for item in older])
-    return [*plain, NewImport(older[0].module.partition(MARK)[0], "trl_arguments")], [f"{bound} = {call}"]
+    function = releases[0].function
+    made = ArgumentRelease(function, releases[0].release, tuple((name, beside[name]) for name in names))
+    call = made.call([item.name for item in older])
+    return [*plain, NewImport(older[0].module.partition(MARK)[0], function)], [f"{bound} = {call}"]
 
 
 def _merged(items: Sequence[NewImport]) -> list[ImportLine]:

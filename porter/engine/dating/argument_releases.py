@@ -1,7 +1,7 @@
 """Of which release the runtime's argument classes are asked for: `trl_arguments("0.19.1", "SFTConfig")`.
 
-While a file is ported, the release stands behind the module that a name comes from: `porter.runtime.arguments@0.19.1`,
-and behind it that of Unsloth and of transformers, each empty where nothing need be said.
+While a file is ported, the function and the release stand behind the module that a name comes from,
+`porter.runtime.arguments@trl_arguments@0.19.1`, and behind them those of other libraries that matter.
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ MARK = "@"
 
 @dataclass(frozen=True)
 class ArgumentRelease:
-    """TRL's release; Unsloth's, where it wrote the defaults anew; transformers', where it isn't that of TRL's day."""
+    """The runtime's function that makes the classes, and the release that it makes them of; `beside`, by library: that
+    of one which wrote the defaults anew, and of the one that they extend where it isn't the release of its day.
+    """
 
-    trl: str
-    unsloth: str = ""
-    transformers: str = ""
+    function: str
+    release: str
+    beside: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def behind(cls, module: str) -> ArgumentRelease:
         """The release that a name's module carries."""
-        return cls(*module.split(MARK)[1:])
+        function, release, *beside = module.split(MARK)[1:]
+        return cls(function, release, tuple((each.partition("=")[0], each.partition("=")[2]) for each in beside))
 
     @property
     def suffix(self) -> str:
         """What stands behind the module."""
-        return MARK + MARK.join((self.trl, self.unsloth, self.transformers))
+        return MARK + MARK.join((self.function, self.release, *(f"{name}={release}" for name, release in self.beside)))
 
     def call(self, names: Sequence[str]) -> str:
         """The call that makes the classes `names`."""
-        quoted = [f'"{name}"' for name in (self.trl, *names)]
-        quoted += [f'unsloth="{self.unsloth}"'] if self.unsloth else []
-        quoted += [f'transformers="{self.transformers}"'] if self.transformers else []
-        return f"trl_arguments({', '.join(quoted)})"
+        quoted = [f'"{name}"' for name in (self.release, *names)]
+        quoted += [f'{name}="{release}"' for name, release in self.beside]
+        return f"{self.function}({', '.join(quoted)})"
 
 
 def rewritten_by(porting: Training, name: cst.BaseExpression) -> str:

@@ -101,6 +101,7 @@ class Rewrite:
     also said as a warning), `import` (the name stays and comes from the runtime's `module`, or from `library`),
     `refuse` (a finding for a person), `never` (false on a TPU) and `always` (true there): the condition that asks is
     decided, the branch that runs is kept.
+    `releases`: of an imported class, the module's function that makes it as an older release has it.
     `keep_in_calls`: not where it is an argument of a call that stays (`x.to(torch.bfloat16)`).
     """
 
@@ -114,6 +115,7 @@ class Rewrite:
     fix: str
     keep_in_calls: bool
     library: str
+    releases: str
     path: Path
     instead_of: tuple[str, ...] = ()
     line: int = 0
@@ -410,6 +412,7 @@ def _rewrite(manifest: Path, row: Mapping[str, Any], line: int) -> Rewrite:
         fix=row.get("fix", ""),
         keep_in_calls=row.get("keep_in_calls", False),
         library=row.get("library", ""),
+        releases=row.get("releases", ""),
         path=manifest,
         instead_of=_ids(row, manifest, line),
         line=line,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
 
-from ...runtime.facts.field_tables import Row
+from ...runtime.facts.field_tables import Row, version_key
 from .facts import NONE, Facts
 from .packs import Pack, TableRule
 
@@ -24,6 +24,12 @@ def title_of(packs: Iterable[Pack], library: str) -> str:
 def dated_library(packs: Iterable[Pack]) -> str:
     """The library by whose release a script is dated, which an option of the command line names; "" for none."""
     return next((library for pack in packs if pack.release_option for library in pack.reads), "")
+
+
+def newest_of(packs: Iterable[Pack], library: str) -> str:
+    """The newest release of a library that the built-in tables know; "" for none."""
+    tables = (rule for pack in packs if pack.built_in for rule in pack.tables if rule.library == library)
+    return max((str(rule.head["newest"]) for rule in tables), key=version_key, default="")
 
 
 def loader(packs: Iterable[Pack]) -> TableRule:

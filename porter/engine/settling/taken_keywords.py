@@ -10,6 +10,7 @@ from ...runtime.facts.argument_fields import is_of_another_day, keywords_of
 from ...runtime.facts.field_tables import version_key
 from ...text.edit import Edit
 from ...text.edits import Spans
+from ..packs.said_by_packs import dated_library, loader, newest_of, title_of
 from ..script.fill_from_tables import plain_version, table_of
 from ..script.porting import Porting
 from ..script.sites import Site
@@ -18,10 +19,11 @@ from ..script.sites import Site
 def refuse_keywords(porting: Porting, edits: Sequence[Edit]) -> None:
     """An error for each keyword with which a class of the runtime would stop at the port's start."""
     spans = Spans((edit.start, edit.end) for edit in edits)
+    library, extended = dated_library(porting.packs), loader(porting.packs).library
     for site in porting.sites:
         for argument in site.arguments if _stays(porting, site, spans) else ():
             name, release = _class_of(porting, site)
-            own = plain_version(porting.versions.get("transformers", ""))
+            own = plain_version(porting.versions.get(extended, ""))
             another = is_of_another_day(name, release, own)
             known = keywords_of(name, release, own if another else None)
             if known is None or argument.name in known or argument.name.startswith("argument "):
@@ -29,7 +31,8 @@ def refuse_keywords(porting: Porting, edits: Sequence[Edit]) -> None:
             row = table_of(porting, site).table.row(argument.name)
             if row is None:
                 continue  # said where it was read
-            asked = f"transformers {own}" if another else f"TRL {plain_version(porting.versions['trl'])}"
+            of, version = (extended, own) if another else (library, plain_version(porting.versions[library]))
+            asked = f"{title_of(porting.packs, of)} {version}"
             text = f"{name}.{argument.name}: {asked} has no such keyword"
             fix = "Name the release that the script was written for with --source-trl, or take it out."
             porting.find(
@@ -48,8 +51,6 @@ def _stays(porting: Porting, site: Site, spans: Spans) -> bool:
 def _class_of(porting: Porting, site: Site) -> tuple[str, str | None]:
     """The runtime's class that a call makes, and the release that it is asked for."""
     name = site.qualified.rpartition(".")[2]
-    version = plain_version(porting.versions.get("trl", ""))
-    newest = max(
-        (rule.table.newest for pack in porting.packs for rule in pack.tables if rule.library == "trl"), default=""
-    )
+    library = dated_library(porting.packs)
+    version, newest = plain_version(porting.versions.get(library, "")), newest_of(porting.packs, library)
     return name, version if version and newest and version_key(version) < version_key(newest) else None
