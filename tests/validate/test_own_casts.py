@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from porter.validate.torch_side.causal_masks import KEPT, cut_causal_masks
 from porter.validate.torch_side.cuda.half_precision import LEFT_OUT, float32_again
-from porter.validate.torch_side.multimodal_means import mean_as_multimodal
+from porter.validate.torch_side.multimodal_means import mean_as_multimodal, sums_means
 
 from . import forked
 
@@ -69,6 +71,22 @@ def test_a_stand_in_has_the_mean_of_the_class_that_it_stands_for(folder: str, ap
     model = SimpleNamespace(config=SimpleNamespace(_name_or_path=f"/work/models/{folder}"))
     mean_as_multimodal(model)
     assert (getattr(model, "accepts_loss_kwargs", True) is False) == apart
+
+
+def test_before_4_53_that_class_takes_a_number_of_tokens_and_makes_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("transformers.__version__", "4.51.3")
+    seen: list[dict[str, Any]] = []
+    model = SimpleNamespace(config=SimpleNamespace(_name_or_path="/work/models/google--gemma-3-4b-it"))
+    model.forward = lambda input_ids, labels, attention_mask, **kwargs: seen.append({"labels": labels, **kwargs})
+    mean_as_multimodal(model)
+    kinds = {one.kind for one in inspect.signature(model.forward).parameters.values()}
+    assert inspect.Parameter.VAR_KEYWORD in kinds and not hasattr(model, "accepts_loss_kwargs")
+    labels = torch.tensor([[5, 6, 7]])
+    model.forward(labels, labels=labels, attention_mask=torch.tensor([[0, 1, 1]]), num_items_in_batch=3)
+    assert seen[0]["labels"].tolist() == [[-100, 6, 7]] and "num_items_in_batch" not in seen[0]
+    assert sums_means(SimpleNamespace(get_base_model=lambda: model)) and not sums_means(SimpleNamespace(forward=len))
 
 
 def test_gemma_4_is_asked_for_its_own_class(monkeypatch: pytest.MonkeyPatch) -> None:

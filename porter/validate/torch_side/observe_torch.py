@@ -65,7 +65,7 @@ from .gpu_libraries.unsloth_parts import counts as unsloth_counts
 from .gpu_libraries.unsloth_parts.trl import tell_release
 from .left_padding import untrain_firsts
 from .mixed_rows import take_texts
-from .multimodal_means import mean_as_multimodal
+from .multimodal_means import mean_as_multimodal, sums_means
 from .new_rows import average_new_rows
 from .observe_loops import patch_loops
 from .observer_torch import Observer
@@ -376,6 +376,7 @@ def patch_trainer(observer: Observer) -> None:
         before = {name: len(values) for name, values in preferences.stored_metrics(self).items()}
         loss = training_step(self, model, inputs, *args, **kwargs)
         summed = hides_tokens and "labels" in marked and not unsloth_counts.counts(trainer)
+        summed = summed or ("labels" in marked and sums_means(self.model))
         observer.loss(loss, self.args.gradient_accumulation_steps if summed else 1.0)
         after = preferences.stored_metrics(self).items()
         observer.metrics({name: values[-1] for name, values in after if len(values) > before.get(name, 0)})
