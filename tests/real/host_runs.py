@@ -201,6 +201,19 @@ def generated(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
 
 def stopped(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
     """A whole run of twelve steps, and one whose last process gets SIGTERM after the first step."""
+    whole = twelve_steps(folder, mesh, rt.fresh_dir(out / "whole"))
+    status = ended(folder, mesh, rt.fresh_dir(out / "stopped"))
+    last = int(Path(rt.get_last_checkpoint(out / "stopped") or "0").name)
+    return {"status": status, "early": last < 12, "whole": whole[last:]}
+
+
+def stopped_unsaved(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
+    """A run without checkpoints that gets it."""
+    return {"status": ended(folder, mesh, None)}
+
+
+def ended(folder: str, mesh: Any, root: str | None) -> int:
+    """The exit status of a run whose last process gets SIGTERM after the first step; 0 where it goes on to its end."""
     import jax
 
     from porter.runtime.callbacks import TrainerCallback
@@ -211,13 +224,29 @@ def stopped(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
                 os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(1)  # JAX looks for it once a second
 
-    whole, status = twelve_steps(folder, mesh, rt.fresh_dir(out / "whole")), 0
     try:
-        twelve_steps(folder, mesh, rt.fresh_dir(out / "stopped"), Stops)
+        twelve_steps(folder, mesh, root, Stops)
     except SystemExit as leaving:
-        status = int(str(leaving.code))
-    last = int(Path(rt.get_last_checkpoint(out / "stopped") or "0").name)
-    return {"status": status, "early": last < 12, "whole": whole[last:]}
+        return int(str(leaving.code))
+    return 0
+
+
+def killed(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
+    """A whole run, and one whose first process is killed as soon as there is a checkpoint."""
+    import jax
+
+    from porter.runtime.callbacks import TrainerCallback
+
+    class Dies(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            while jax.process_index() == 0 and state.global_step == 3:
+                if rt.get_last_checkpoint(out / "killed"):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                time.sleep(0.1)
+
+    twelve_steps(folder, mesh, rt.fresh_dir(out / "whole"), steps=6)
+    twelve_steps(folder, mesh, rt.fresh_dir(out / "killed"), Dies, steps=6)
+    return {}
 
 
 def resumed(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
@@ -225,7 +254,12 @@ def resumed(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
     return {"rest": twelve_steps(folder, mesh, rt.resume_dir(out.parent / "stopped" / "stopped"))}
 
 
-def twelve_steps(folder: str, mesh: Any, root: str, *callbacks: Any, steps: int = 12) -> list[float]:
+def resumed_killed(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
+    """What `killed` had left to do."""
+    return {"rest": twelve_steps(folder, mesh, rt.resume_dir(out.parent / "killed" / "killed"), steps=6)}
+
+
+def twelve_steps(folder: str, mesh: Any, root: str | None, *callbacks: Any, steps: int = 12) -> list[float]:
     import optax
     from tunix.sft.peft_trainer import PeftTrainer
 
@@ -283,11 +317,59 @@ def measured(folder: str, mesh: Any, out: Path, traced: bool = True) -> dict[str
     return {**found, "evaluated": trainer.evaluated}
 
 
+def kept(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
+    """A loop that keeps its epochs, with an evaluation of its own behind each."""
+    import optax
+    from tunix.sft.peft_trainer import PeftTrainer
+
+    own = tokenizer(folder)
+    rows = [{"input_ids": own(row["text"])["input_ids"]} for row in texts(9)]
+
+    def collate(features: list[Any]) -> dict[str, Any]:
+        longest = max(len(row["input_ids"]) for row in features)
+        ids = [row["input_ids"] + [0] * (longest - len(row["input_ids"])) for row in features]
+        return {"input_ids": ids, "labels": [[i or -100 for i in row] for row in ids]}
+
+    batches = rt.TrainerBatches(rows, collate, mesh, epochs=2, batch_size=2, accumulation=2, mean_over="micro_batch")
+    trainer = PeftTrainer(adapted(folder, mesh), optax.adamw(1e-2), config(batches))
+    trainer = trainer.with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+    losses = rt.EvaluationLosses(trainer, batches.evaluation(rows[:5], batch_size=2))
+    found: dict[str, Any] = {"loss": [], "eval": [], "batches": len(losses)}
+    for _ in range(2):
+        with mesh:
+            found["loss"].append([float(loss) for loss in rt.train_epoch(trainer, batches)])
+        found["eval"].append(list(losses))
+    trainer.close()
+    return found
+
+
+def merged(folder: str, mesh: Any, out: Path) -> dict[str, Any]:
+    """A quantised base with trained adapters: what it says of rows and samples, and its weights with them merged in."""
+    import optax
+    from tunix.sft.peft_trainer import PeftTrainer
+
+    model = rt.apply_peft(rt.load_model(folder, mesh, quantization="nf4"), LORA, mesh, seed=0)
+    own = tokenizer(folder)
+    batches = rt.SFTBatches(texts(12), own, mesh, max_steps=STEPS, batch_size=4)
+    trainer = PeftTrainer(model, optax.adamw(1e-2), config(batches))
+    trainer = trainer.with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
+    found = trained(trainer, batches, mesh)
+    inputs = own(["the capital", "of"], return_tensors="np", padding=True)
+    said = rt.causal_lm_output(model, **inputs, labels=inputs["input_ids"])
+    rt.merge_and_unload(model).save_pretrained(out)
+    return {**found, "said": float(said.loss)}
+
+
 KINDS: dict[str, Any] = {
+    "kept": kept,
+    "merged": merged,
     "measured": measured,
     "measured_untraced": lambda *job: measured(*job, traced=False),
     "stopped": stopped,
+    "stopped_unsaved": stopped_unsaved,
+    "killed": killed,
     "resumed": resumed,
+    "resumed_killed": resumed_killed,
     "recorded": recorded,
     "sft": sft,
     "full": lambda *job: sft(*job, full=True),

@@ -25,7 +25,7 @@ DEVICES = 4
 SCRIPTS, EXAMPLES = Path(__file__).parent / "scripts", REPOSITORY / "examples"
 ALL = (
     *("full", "packing", "buckets", "step_packing", "neftune", "collated", "kto", "rloo", "gkd", "generated"),
-    *("measured", "measured_untraced", "dpo_evaluated", "grpo_reference"),
+    *("measured", "measured_untraced", "dpo_evaluated", "grpo_reference", "kept", "merged"),
 )
 
 
@@ -83,6 +83,12 @@ def check_saved(out: Path, one: Path) -> None:
         assert (array == theirs[name]).all(), name
 
 
+def recorded_losses(folder: Path) -> list[list[Any]]:
+    """Steps and losses of the record in a run's folder."""
+    state = json.loads((folder / "trainer_state.json").read_text())
+    return [[line["step"], line["loss"]] for line in state["log_history"] if "loss" in line]
+
+
 def test_two_and_four_processes_train_as_one_does(tiny: Callable[..., Path], tmp_path: Path) -> None:
     """Tensor parallelism lies between the processes: fed as Tunix feeds them, each trained on rows of its own."""
     model = tiny("qwen3", num_hidden_layers=1)
@@ -117,6 +123,19 @@ def test_sigterm_to_one_of_two_processes_ends_both_with_a_checkpoint(tiny: Calla
     assert (job["status"], job["early"]) == (143, True)
     (first, _) = run(model, out, 2, [["resumed", "resumed", 2, 2, True]])
     assert same(first["resumed"]["rest"], job["whole"])
+    for found in run(model, tmp_path / "unsaved", 2, [["stopped_unsaved", "stopped_unsaved", 4, 1, False]]):
+        assert found["stopped_unsaved"]["status"] == 143
+
+
+@pytest.mark.long
+def test_a_killed_process_costs_no_checkpoint(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    model, jobs = tiny("qwen3", num_hidden_layers=1), [["killed", "killed", 2, 2, True]]
+    command = ["-m", "tests.real.host_runs", str(model), str(tmp_path), json.dumps(jobs)]
+    died = together([command] * 2, devices=2, timeout=300)
+    assert [status for status, _ in died] == [-signal.SIGKILL, -signal.SIGABRT], died
+    run(model, tmp_path, 2, [["resumed_killed", "resumed_killed", 2, 2, True]])
+    ours, theirs = (recorded_losses(tmp_path / "killed" / name) for name in ("killed", "whole"))
+    assert same(ours, theirs) and [step for step, _ in ours] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.long
@@ -302,8 +321,7 @@ def test_sigterm_ends_a_run_with_its_checkpoint(tiny: Any, tiny_mesh: Any, tmp_p
     assert last is not None and Path(last).name == "2"
 
     def recorded() -> list[int]:
-        state = json.loads((tmp_path / "run" / "trainer_state.json").read_text())
-        return [line["step"] for line in state["log_history"] if "loss" in line]
+        return [step for step, _ in recorded_losses(tmp_path / "run")]
 
     assert recorded() == [1, 2]
     assert train(rt.resume_dir(tmp_path / "run")) == pytest.approx(whole[2:], rel=1e-6)

@@ -2,7 +2,7 @@
 
 A slice that is taken back, a scheduler, `docker stop` send it. Without checkpoints it ends a run as ever, and a script
 that listens itself goes on listening. Of several processes JAX's preemption service hears it, whichever of them gets
-it, and finds the step at which all of them stop.
+it, and finds the step at which all of them stop; it would go unheard there, with checkpoints or without.
 """
 
 from __future__ import annotations
@@ -37,8 +37,11 @@ class Stopping:
         if isinstance(left, Stopping):
             left.end()  # of a training that ended with an exception
         folder = train_ctx.config.checkpoint_root_directory
+        if jax.process_count() > 1:
+            self._listens = True
+            return
         self._listens = folder is not None and not train_ctx.is_managed_externally
-        if not self._listens or jax.process_count() > 1:
+        if not self._listens:
             return
         of_main = threading.current_thread() is threading.main_thread()
         if of_main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
@@ -53,11 +56,9 @@ class Stopping:
         train_ctx.close()
         self.end()
         if jax.process_index() == 0:
-            print(
-                f"SIGTERM: stopped after step {train_ctx.train_steps}, whose checkpoint is in "
-                f"{train_ctx.config.checkpoint_root_directory}; rt.resume_dir goes on from there",
-                flush=True,
-            )
+            folder = train_ctx.config.checkpoint_root_directory
+            kept = f", whose checkpoint is in {folder}; rt.resume_dir goes on from there"
+            print(f"SIGTERM: stopped after step {train_ctx.train_steps}{kept if folder else ''}", flush=True)
         raise SystemExit(STOPPED)
 
     def ended(self, train_ctx: Any) -> None:
