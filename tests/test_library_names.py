@@ -18,17 +18,14 @@ LIBRARIES = """
     huggingface_hub
 """.split()
 OPTION = ("source_trl", "source-trl", "--source-trl")  # of the tool itself
+OURS = re.compile(r"\brt\.\w+")  # the runtime's functions, which the port calls: `rt.apply_peft`
 WORD = re.compile(rf"(?<![a-z0-9])({'|'.join(LIBRARIES)})(?![a-z0-9])", re.IGNORECASE)
 
 # By file, the libraries that stand in its names and in its texts that are names, not sentences.
 KNOWN: dict[str, str] = {
-    "engine/assembling/left_libraries.py": "accelerate bitsandbytes peft torch transformers",
-    "engine/dating/asked.py": "trl",
     "engine/dating/evidence.py": "peft transformers trl unsloth",
     "engine/dating/release.py": "accelerate peft transformers trl",
     "engine/dating/row_order.py": "accelerate transformers trl",
-    "engine/dating/said_release.py": "transformers trl",
-    "engine/reading/adapters.py": "peft",
     "engine/tokens/numpy_tokens.py": "torch",
     "engine/tokens/tokenizers.py": "transformers",
     "packs/launch.py": "accelerate deepspeed",
@@ -78,7 +75,12 @@ def found() -> dict[str, str]:
     names = {}
     for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        known = {match[1].lower() for text in texts(tree) if text not in OPTION for match in WORD.finditer(text)}
+        known = {
+            match[1].lower()
+            for text in texts(tree)
+            if text not in OPTION
+            for match in WORD.finditer(OURS.sub("", text))
+        }
         if known:
             names[path.relative_to(ROOT).as_posix()] = " ".join(sorted(known))
     return names

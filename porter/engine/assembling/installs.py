@@ -67,7 +67,7 @@ def install_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
     facts = facts_of(module)
     if not any(name_of(word) in facts.gpu_distributions for command in commands for word in _packages(command.words)):
         return []
-    used = libraries_left(module.text, edits, facts.gpu_distributions)
+    used = libraries_left(module.text, edits, facts.gpu_distributions, facts)
     made: list[Edit] = []
     has_core = any(_installs_core(command, facts) for command in commands)
     brought: dict[Path, Blocks] = {}

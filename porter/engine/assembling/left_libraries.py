@@ -6,32 +6,19 @@ import ast
 import re
 import textwrap
 from collections.abc import Collection, Sequence
+from functools import cache
 
 from ...text.edit import Edit
 from ...text.edits import apply_edits
 from ...text.import_lines import STRING
+from ..packs.facts import Facts, is_like
 
-# Classes and functions of transformers that are nothing without torch.
-WITH_TORCH = re.compile(
-    r"\b(?P<name>AutoModel\w*|AutoPeftModel\w*|\w+For(?:CausalLM|ConditionalGeneration|SequenceClassification|"
-    r"TokenClassification)|PeftModel|pipeline)(?P<method>\.from_pretrained|\.from_config)?\("
-)
-# Keywords of such calls, and the libraries without which transformers raises.
-KEYWORDS = {
-    r"device_map|low_cpu_mem_usage|tp_plan|offload_folder|max_memory": ("accelerate",),
-    r"load_in_4bit|load_in_8bit": ("accelerate", "bitsandbytes"),
-    r"quantization_config": ("accelerate",),
-}
-QUANTISES = re.compile(r"\bBitsAndBytesConfig\(")
-FLASH = re.compile(r"""attn_implementation["']?\s*[=:]\s*["']flash_attention_2["']""")
-ADAPTS = re.compile(r"\.(?:load_adapter|add_adapter)\(")
-SAVES_ADAPTERS = re.compile(r"\brt\.(?:apply_lora|apply_peft|save_adapter)\(")
-TRAINS = re.compile(r"(?<![\w.])(?:transformers\.)?(?:Seq2Seq)?Trainer\(")
+SAVES_ADAPTERS = re.compile(r"\brt\.(?:apply_\w+|save_adapter)\(")  # puts adapters in, or saves them
 # A file of Python that the script names, which it may write and run.
 PYTHON_FILE = re.compile(r"""[\w-]\.py["']""")
 
 
-def libraries_left(text: str, edits: Sequence[Edit], known: Collection[str]) -> frozenset[str]:
+def libraries_left(text: str, edits: Sequence[Edit], known: Collection[str], facts: Facts) -> frozenset[str]:
     """The packages among `known` that a text needs once its edits are made."""
     after = apply_edits(text, edits)
     code = _without_texts(after)
@@ -40,27 +27,56 @@ def libraries_left(text: str, edits: Sequence[Edit], known: Collection[str]) -> 
     others = r"(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*"  # `import torch, trl as t, accelerate`
     imports = rf"(?m)^\s*(?:import[ \t]+{others}|from[ \t]+)"
     found = {name for name, module in said.items() if re.search(rf"{imports}{module}\b", code)}
-    if re.search(r"(?m)^\s*(?:import|from)\s+(?:transformers|peft)\b", code) is None:
+    homes = "|".join(sorted({name.partition(".")[0] for name in (*dict(facts.call_needs), *facts.kept_models)}))
+    if not homes or re.search(rf"(?m)^\s*(?:import|from)\s+(?:{homes})\b", code) is None:
         return frozenset(found)
-    for call in WITH_TORCH.finditer(code):
-        if call["method"] is None and call["name"] != "pipeline":
+    tensors = {package for _, package in facts.tensors}
+    for call in _loading(facts).finditer(code):
+        if call["method"] is None and not call["name"][0].islower():
             continue
         given = _inside(code, call.end())
-        found.add("torch")
+        needs = {what for fact, what in facts.call_needs if is_like(call["name"], (fact.partition(".")[2],))}
+        found |= needs or tensors
         if call["method"] != ".from_config" and SAVES_ADAPTERS.search(code):
-            found.add("peft")  # with which transformers loads a folder or repository that holds adapters alone
-        for keywords, libraries in KEYWORDS.items():
-            if re.search(rf"\b(?:{keywords})\s*=", given):
-                found.update(libraries)
-        if "quantization_config" in given and QUANTISES.search(code):
-            found.add("bitsandbytes")
-        if FLASH.search(given):
-            found.add("flash-attn")
-    if "torch" in found and ADAPTS.search(code):
-        found.add("peft")
-    if TRAINS.search(code) and re.search(r"(?m)^\s*from\s+transformers\s+import\b[^#]*\bTrainer\b", code):
-        found |= {"torch", "accelerate"}
+            # with which transformers loads a folder or repository that holds adapters alone
+            found.update(name.partition(".")[0] for name in facts.puts_in_adapters)
+        for each, libraries in facts.installs:
+            if _is_given(each, given, code):
+                found.update(libraries.split())
+    for each, libraries in facts.installs:
+        if (found & tensors and _is_method(each, code)) or _is_trainer(each, code):
+            found.update(libraries.split())
     return frozenset(found & set(known))
+
+
+@cache
+def _loading(facts: Facts) -> re.Pattern[str]:
+    """A call that gives a model of torch, or is nothing without it."""
+    names = {fact.split(".")[1].replace("*", r"\w*") for fact in (*dict(facts.call_needs), *facts.kept_models)}
+    return re.compile(rf"\b(?P<name>{'|'.join(sorted(names))})(?P<method>\.from_pretrained|\.from_config)?\(")
+
+
+def _is_given(said: str, given: str, code: str) -> bool:
+    """Whether a call that loads is given a keyword, `device_map=`, a value of one, or a configuration of a class."""
+    name, sign, value = said.partition("=")
+    if sign:
+        found = rf"""\b{name}["']?\s*[=:]\s*["']{value}["']""" if value else rf"\b{name}\s*="
+        return re.search(found, given) is not None
+    made = said.removesuffix("()").rpartition(".")[2]
+    return made.endswith("Config") and "quantization_config" in given and re.search(rf"\b{made}\(", code) is not None
+
+
+def _is_method(said: str, code: str) -> bool:
+    return said.startswith("@model.") and f".{said.removeprefix('@model.')[:-1]}" in code
+
+
+def _is_trainer(said: str, code: str) -> bool:
+    """Whether a library's trainer is imported by its name and made."""
+    library, _, name = said.removesuffix("()").partition(".")
+    if not name.endswith("Trainer"):
+        return False
+    imported = re.search(rf"(?m)^\s*from\s+{library}\s+import\b[^#]*\b{name}\b", code)
+    return imported is not None and re.search(rf"(?<![\w.])(?:{library}\.)?{name}\(", code) is not None
 
 
 def _without_texts(code: str) -> str:

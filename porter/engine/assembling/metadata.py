@@ -29,7 +29,7 @@ def metadata_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
     only = frozenset(facts_of(porting.module).gpu_distributions)
     if only.isdisjoint(map(name_of, names)):
         return []
-    gone = only - libraries_left(text, edits, only)
+    gone = only - libraries_left(text, edits, only, facts_of(porting.module))
     kept = [name for name in names if name_of(name) not in gone]
     wanted = [*kept, NEEDED]
     lines = "".join(f'#     "{name}",\n' for name in wanted)

@@ -14,6 +14,7 @@ from ...source.project.bounds import can_meet
 from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Around, Asked, around_script, asked_of_project, spelled
 from ...source.project.printed import Shown
 from ...source.project.run_files import files_of_runs
+from ..packs.said_by_packs import dated_library, title_of
 from ..script.training import Training
 from .evidence import SOURCES, contradictions, floors, releases_with_all
 from .model_families import models_loaded
@@ -58,7 +59,7 @@ def _places_out_of_reach(porting: Training) -> dict[str, tuple[str, list[str]]]:
     outputs of a run that failed or of older cells."""
     if OUT_OF_REACH not in porting.answers:
         found: dict[str, tuple[str, list[str]]] = {}
-        for library in (*SOURCES, *beside(porting, "trl")):
+        for library in (*SOURCES, *beside(porting, dated_library(porting.packs))):
             asks: dict[str, list[tuple[str, list[str]]]] = {}
             all_asked = _asked(porting, library)
             for asked in all_asked:
@@ -75,7 +76,7 @@ def _of_another_day(porting: Training) -> dict[str, list[str]]:
     if ANOTHER_DAY not in porting.answers:
         found: dict[str, list[str]] = {}
         places = _places_out_of_reach(porting)
-        for library in (*LIBRARIES, *beside(porting, "trl")):
+        for library in (*LIBRARIES, *beside(porting, dated_library(porting.packs))):
             asks = _asked(porting, library)
             counted = [
                 each
@@ -104,34 +105,37 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
         fitting = [one for one in history().releases(library) if all(fits(one, *pin) for pin in asked.pins)]
         version = fitting[-1] if fitting else exact_of(asked.pins)  # one of before all that are known
         if not able or version is None or not set(able).isdisjoint(fitting):
-            return _needed_by_trl(porting, library, asked)
+            return _needed_by_dated(porting, library, asked)
         return _said(uses, contradictions(porting, library, version))
-    able, exact = releases_with_all(porting, "trl"), exact_of(asked.pins)
-    newest = beside(porting, "trl").get(library)
+    dated = dated_library(porting.packs)
+    able, exact = releases_with_all(porting, dated), exact_of(asked.pins)
+    newest = beside(porting, dated).get(library)
     if newest is None or exact is None or not able:
         return []
     later = [version for first, version in newest.items() if version_key(first) > version_key(exact)]
     limit = min(later, key=version_key, default=None)  # of the next that are known: somewhat newer than it may be
     if limit is None or version_key(able[0]) <= version_key(limit):
         return []
-    return _said(uses, contradictions(porting, "trl", at_version(newest, exact) or limit))
+    return _said(uses, contradictions(porting, dated, at_version(newest, exact) or limit))
 
 
-def _needed_by_trl(porting: Training, library: str, asked: Asked) -> list[str]:
+def _needed_by_dated(porting: Training, library: str, asked: Asked) -> list[str]:
     """What every TRL with all that the script uses needs to be installed, where the one release that is asked for is
     older: another script's requirements. Nothing where the same place asks for TRL, too, or has shown what ran."""
-    exact, able = exact_of(asked.pins), releases_with_all(porting, "trl")
-    if library == "trl" or exact is None or asked.shown:
+    dated = dated_library(porting.packs)
+    exact, able = exact_of(asked.pins), releases_with_all(porting, dated)
+    if library == dated or exact is None or asked.shown:
         return []
-    if any(each.where == asked.where for each in _asked(porting, "trl")):
+    if any(each.where == asked.where for each in _asked(porting, dated)):
         return []
-    bounds = {release: bound for release in able if (bound := history().least("trl", release, library)) is not None}
+    bounds = {release: bound for release in able if (bound := history().least(dated, release, library)) is not None}
     if not bounds or len(bounds) < len(able):
         return []
     first = min(bounds, key=version_key)
     if any(version_key(bound) <= version_key(exact) for bound in bounds.values()):
         return []
-    return [f"what TRL {first}, the first with all that the script uses, needs: {library}>={bounds[first]}"]
+    first_able = f"{title_of(porting.packs, dated)} {first}"
+    return [f"what {first_able}, the first with all that the script uses, needs: {library}>={bounds[first]}"]
 
 
 def _said(uses: str, lacking: list[str]) -> list[str]:

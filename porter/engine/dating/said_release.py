@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...releases.history import history
 from ...runtime.facts.field_tables import version_key
 from ...source.project.pins import spelled
+from ..packs.said_by_packs import dated_library, loader, title_of
 from ..script.sites import Site
 from ..script.training import Training
 from .asked import asked_for, beside
@@ -15,7 +16,8 @@ from .release import release_of
 def say_release(porting: Training) -> None:
     """Tell how the release is known where the source doesn't name it, and what doesn't go with it where it does."""
     site = next((site for site in porting.sites if site.role == "trainer"), None)
-    said = porting.versions.get("trl", "")
+    library = dated_library(porting.packs)
+    said, title = porting.versions.get(library, ""), title_of(porting.packs, library)
     if site is not None:
         _say_older(porting, site)
         _say_passed_over(porting, site)
@@ -24,26 +26,27 @@ def say_release(porting: Training) -> None:
     version, _, why = said.partition(" ")
     fix = "Say --source-trl VERSION if it was another."
     if "newest release" in why or "first release" in why:
-        message = f"Read as TRL {version}, {why[1:-1]}: its defaults, and its way to prepare rows."
-        if not site.qualified.startswith("trl.") and "trl" not in porting.module.roots:  # a Trainer alone
-            beside = porting.versions.get("transformers", "").partition(" ")[0]
-            message = f"Read as transformers {beside}, {why[1:-1]}: its defaults."
-            fix = "Pin transformers if it was another, or say --source-trl VERSION, a TRL of its day."
+        message = f"Read as {title} {version}, {why[1:-1]}: its defaults, and its way to prepare rows."
+        if not site.qualified.startswith(f"{library}.") and library not in porting.module.roots:  # a Trainer alone
+            own = loader(porting.packs).library
+            beside = porting.versions.get(own, "").partition(" ")[0]
+            message = f"Read as {title_of(porting.packs, own)} {beside}, {why[1:-1]}: its defaults."
+            fix = f"Pin {own} if it was another, or say --source-trl VERSION, a {title} of its day."
         porting.find(site.rule, "info", message, fix, site.line, site.column)
-    elif wrong := contradictions(porting, "trl", version):
-        message = f"{why[1:-1]}: TRL {version} doesn't have {', '.join(wrong[:4])}."
+    elif wrong := contradictions(porting, library, version):
+        message = f"{why[1:-1]}: {title} {version} doesn't have {', '.join(wrong[:4])}."
         porting.find(site.rule, "warning", message, fix, site.line, site.column, False)
 
 
 def _say_older(porting: Training, site: Site) -> None:
     """A pin of before all that is known: what such a release did isn't known either."""
     library = site.qualified.partition(".")[0]
-    library = library if library in SOURCES else "trl"
+    library = library if library in SOURCES else dated_library(porting.packs)
     first = history().releases(library)[0]
     pin = release_of(porting, library)
     if pin is not None and version_key(pin) < version_key(first):
         read = porting.versions.get(library, first).partition(" ")[0]
-        title = "TRL" if library == "trl" else library
+        title = title_of(porting.packs, library)
         message = (
             f"{library}=={pin} is older than all releases whose ways are known ({first} is the first): "
             f"read as {title} {read}."
@@ -56,7 +59,7 @@ def _say_passed_over(porting: Training, site: Site) -> None:
     counted: set[str] = set()
     said: set[str] = set()
     messages: dict[tuple[str, str], list[str]] = {}
-    for library in dict.fromkeys((*SOURCES, *beside(porting, "trl"))):
+    for library in dict.fromkeys((*SOURCES, *beside(porting, dated_library(porting.packs)))):
         for asked in asked_for(porting, library):
             if not asked.against:
                 counted.add(asked.where)

@@ -26,7 +26,7 @@ from .python_rule import check_class
 
 FACTS = "pack facts"  # where a file remembers them
 # Those that say something of each name.
-SAID = ("gone", "services", "reports", "tensors", "import_needs", "call_needs", "constants")
+SAID = ("gone", "services", "reports", "tensors", "import_needs", "call_needs", "constants", "installs")
 # Facts whose names are those of packages.
 PACKAGES = (
     *("gpu_side", "gpu_drivers", "model_libraries", "language_models", "all_trainers_read", "beside_training"),
@@ -36,6 +36,7 @@ PACKAGES = (
 WORDS = ("gpu_distributions", "core_distributions", "beside_distributions", "adapter_words", "shards_weights")
 OPEN = ("kept_models",)
 WORD = re.compile(r"[a-z0-9][a-z0-9-]*")
+INSTALLS = re.compile(r"\w+=\w*|@model\.\w+\(\)|\w+\.\w+\(\)")
 NAMES = re.compile(r"[\w*]+(?:\.[\w*]+)+")  # import names, in which `*` is any part of a word
 
 
@@ -93,6 +94,9 @@ class Facts:
     tensors: tuple[tuple[str, str], ...] = ()
     import_needs: tuple[tuple[str, str], ...] = ()
     call_needs: tuple[tuple[str, str], ...] = ()
+    # What a call that stays needs installed beside its library: of one that loads a model a keyword, `device_map=`, or
+    # its value, `attn=flash`; a method of such a model, `@model.load_adapter()`; a class, `our.Config()`.
+    installs: tuple[tuple[str, str], ...] = ()
     constants: tuple[tuple[str, str], ...] = ()  # those that a keyword takes like a text
     # Trackers that `report_to` names, with the runtime's callback and its keyword for the run's name.
     reports: tuple[tuple[str, str], ...] = ()
@@ -168,8 +172,9 @@ def _check_said(word: str, names: object, manifest: Path, line: int) -> None:
     if not isinstance(names, dict) or not all(isinstance(said, str) and said for said in names.values()):
         fix = f'write [facts.{word}] and lines "our_library.name" = "..."'
         raise InputError(f"{word} is {names!r}", manifest, line, fix=fix)
+    open_ones = {"import_needs": NAMES, "call_needs": NAMES, "installs": INSTALLS}
     for name in names:
-        if word not in ("import_needs", "call_needs") or NAMES.fullmatch(name) is None:
+        if word not in open_ones or open_ones[word].fullmatch(name) is None:
             check_class(name if word == "gone" else f"{name}.x", manifest, line)
 
 
