@@ -36,7 +36,6 @@ KNOWN: dict[str, str] = {
     "source/launch/launch_config.py": "accelerate deepspeed",
     "source/launch/settings.py": "accelerate",
     "source/launch/shell.py": "accelerate deepspeed torch",
-    "source/module.py": "accelerate datasets peft transformers trl unsloth",
     "source/notebooks/magics.py": "wandb",
     "source/project/modules.py": "accelerate bitsandbytes datasets deepspeed huggingface_hub peft ray swanlab "
     "torch transformers trl unsloth vllm wandb",

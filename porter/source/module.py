@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import libcst as cst
 
+from ..tables import said_by_built_in
 from .calls import find_callees, given_back, handed_module
 from .scopes import Binding, Scope, collect_scopes, owner_of, walk
 from .source_text import SourceText
 
 MAX_ALIASES = 10  # names that stand for one another; two may do so in a circle
-# Packages whose classes are re-exported at the top: `trl.trainer.sft_trainer.SFTTrainer` is `trl.SFTTrainer`.
-FLAT_PACKAGES = ("trl", "peft", "transformers", "accelerate", "datasets", "unsloth")
+FLAT = "packages whose classes are re-exported at their top"  # of `Module.memory`
 
 
 @dataclass
@@ -59,13 +59,19 @@ class Module(SourceText):
         return self.scopes.get(parent) if inside else None
 
     def qualified(self, node: cst.BaseExpression) -> str | None:
-        """The full import name of a name or attribute, flattened for `FLAT_PACKAGES`; None when it is not imported.
+        """The full import name of a name or attribute, flattened; None when it is not imported.
 
         `import trl as t` then `t.SFTTrainer`, `from trl import SFTTrainer as S` then `S`, and
         `trl.trainer.sft_trainer.SFTTrainer` all give `trl.SFTTrainer`. A local class of that name gives None.
         """
         name = self._qualified(node, self.scope(node))
-        return flatten(name) if name else None
+        return flatten(name, self.flat) if name else None
+
+    @property
+    def flat(self) -> Collection[str]:
+        """Packages whose classes are re-exported at their top, as packs say: `trl.trainer.SFTTrainer` is TRL's own."""
+        found: Collection[str] | None = self.memory.get(FLAT)
+        return said_by_built_in("flat") if found is None else found
 
     def _qualified(self, node: cst.BaseExpression, scope: Scope, aliases: int = MAX_ALIASES) -> str | None:
         if isinstance(node, cst.Attribute):
@@ -296,10 +302,10 @@ def _stands_for(bindings: Sequence[Binding]) -> str | cst.BaseExpression | None:
     return value if alike else None
 
 
-def flatten(name: str) -> str:
+def flatten(name: str, packages: Collection[str]) -> str:
     """`trl.trainer.sft_trainer.SFTTrainer` → `trl.SFTTrainer`: module parts between package and class removed."""
     parts = name.split(".")
-    if parts[0] not in FLAT_PACKAGES or len(parts) < 3:
+    if parts[0] not in packages or len(parts) < 3:
         return name
     for index, part in enumerate(parts[1:-1], start=1):
         if part[:1].isupper():

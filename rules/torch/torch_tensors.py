@@ -111,7 +111,8 @@ def _keeps_torch(porting: Porting) -> bool:
     for scope in module.scopes.values():
         for name, bindings in scope.bindings.items():
             imported = [binding.qualified for binding in bindings if binding.kind == "import"]
-            imported = [each for each in imported if flatten(each) not in porting.moved]  # from the runtime now
+            # What is moved comes from the runtime now.
+            imported = [each for each in imported if flatten(each, module.flat) not in porting.moved]
             needs = any(each.partition(".")[0] in NEEDING or MODELS.fullmatch(each) for each in imported)
             if needs and not all(porting.covered(module.span(use)[0]) for use in module.references(name, scope)):
                 return True

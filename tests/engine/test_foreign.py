@@ -7,7 +7,9 @@ import pytest
 
 import porter.engine.pipeline as pipeline
 from porter.engine.foreign import is_foreign
+from porter.engine.packs.facts import note_facts
 from porter.engine.packs.packs import load_packs
+from porter.engine.packs.said_by_packs import facts_in
 from porter.engine.script.fill_from_tables import tables_by_class
 from porter.errors import InputError
 from porter.port import Options
@@ -24,7 +26,9 @@ for batch in loader:
 
 
 def foreign(text: str, options: Options | None = None) -> bool:
-    return is_foreign(parse_module(text.encode(), "x.py"), options or Options(), PACKS)
+    module = parse_module(text.encode(), "x.py")
+    note_facts(module, facts_in(PACKS))
+    return is_foreign(module, options or Options(), PACKS)
 
 
 @pytest.mark.parametrize("name", sorted(tables_by_class(PACKS)))

@@ -12,6 +12,7 @@ from porter.errors import InputError
 from porter.port import Options
 from porter.source.module import Module, flatten
 from porter.source.parsing import parse_module
+from porter.tables import said_by_built_in
 
 
 def module(text: str | bytes) -> Module:
@@ -75,7 +76,7 @@ def test_every_way_to_import_is_the_same_class(text: str) -> None:
     ],
 )
 def test_flatten(name: str, flat: str) -> None:
-    assert flatten(name) == flat
+    assert flatten(name, said_by_built_in("flat")) == flat
 
 
 @pytest.mark.parametrize(

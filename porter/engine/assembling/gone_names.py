@@ -30,7 +30,8 @@ def say_gone_names(porting: Porting, edits: Sequence[Edit]) -> None:
             for binding in bindings:
                 if binding.kind != "import" or is_probe(module, binding.node):
                     continue
-                gone, service = instead.get(flatten(binding.qualified)), service_of(module, binding.qualified)
+                gone = instead.get(flatten(binding.qualified, module.flat))
+                service = service_of(module, binding.qualified)
                 if not gone and (not service or _is_asked_first(module, binding.node)):
                     continue
                 if all(module.span(use)[0] in spans for use in module.references(name, scope)):

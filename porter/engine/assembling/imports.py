@@ -139,7 +139,7 @@ def _aliases_to_drop(
                 left = []  # another import of the name, above this one, is theirs
             root = _root(node.body[0], alias)
             source = next((b.qualified for b in scope.bindings.get(name, ()) if b.node is node.body[0]), "")
-            target = moved.get(flatten(source))
+            target = moved.get(flatten(source, module.flat))
             # What is written means a new import of that name: accelerate's `logging` gives way to Python's.
             taken = target is None and roots.get(name, root) != root
             named = not taken and re.search(rf"(?<![\w.]){re.escape(name)}\b(?!=[^=])", written) is not None
@@ -163,7 +163,7 @@ def _is_not_there(module: Module, root: str, source: str) -> bool:
     """Whether an import that nothing uses may well fail where the port runs."""
     facts = facts_of(module)
     lacks = root in absent_packages(module) or root in facts.gpu_drivers
-    gone = flatten(source) in dict(facts.gone) or service_of(module, source) != ""
+    gone = flatten(source, module.flat) in dict(facts.gone) or service_of(module, source) != ""
     return gone or lacks
 
 

@@ -20,7 +20,7 @@ from ...releases.versions import pins_of
 from ...runtime.facts.field_tables import FieldTable, version_key
 from ...source.machine.gpu_of_run import GPU_NAMES, GpuNames
 from ...source.machine.library_constants import CONSTANTS, Constants
-from ...source.module import Module
+from ...source.module import FLAT, Module
 from ...source.project.printed import Shown
 from .python_rule import check_class
 
@@ -30,7 +30,7 @@ SAID = ("gone", "services", "reports", "tensors", "import_needs", "call_needs", 
 # Facts whose names are those of packages.
 PACKAGES = (
     *("gpu_side", "gpu_drivers", "model_libraries", "language_models", "all_trainers_read", "beside_training"),
-    *("backwards", "absent", "needs_gpu", "rewrites_trainers", "gpu_keyword"),
+    *("backwards", "absent", "needs_gpu", "rewrites_trainers", "gpu_keyword", "flat"),
 )
 # Those that hold no import names: words, names of what pip installs, names with `*` for any part of a word.
 WORDS = ("gpu_distributions", "core_distributions", "beside_distributions", "adapter_words", "shards_weights")
@@ -52,6 +52,7 @@ class Facts:
     puts_in_adapters: tuple[str, ...] = ()  # those that put new adapters into the model that they get
     shards_weights: tuple[str, ...] = ()  # ways of a launcher that part the weights, in small letters
     adapter_words: tuple[str, ...] = ()  # words by which a name says that it is one of adapters
+    flat: tuple[str, ...] = ()  # packages whose classes are re-exported at their top: `our.deep.Config` is `our.Config`
     kept_models: tuple[str, ...] = ()  # calls that give models of torch, which a port may keep; `*` is part of a word
     model_classes: tuple[str, ...] = ()  # classes of models: what an annotation of the model names
     gpu_side: tuple[str, ...] = ()  # packages that only a GPU machine has: what they made goes with its last use
@@ -112,7 +113,7 @@ def note_facts(module: Module, facts: Facts) -> None:
     """Let a file know what packs say of names."""
     names = GpuNames(**{each.name: getattr(facts, each.name) for each in fields(GpuNames)})
     texts = Constants(dict(facts.constants), facts.enumerations, facts.lower_enumerations)
-    module.memory |= {FACTS: facts, GPU_NAMES: names, CONSTANTS: texts}
+    module.memory |= {FACTS: facts, GPU_NAMES: names, CONSTANTS: texts, FLAT: frozenset(facts.flat)}
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def _is_processor(porting: Porting, node: cst.BaseExpression, depth: int = 0) ->
 def _holds_processor(porting: Porting, held: Binding, name: cst.Name, depth: int) -> bool:
     module = porting.module
     if isinstance(held.value, cst.Call):
-        made = flatten(module.qualified(held.value.func) or "")
+        made = flatten(module.qualified(held.value.func) or "", module.flat)
         if made == TEMPLATES and held.kind == "assign":
             return bool(held.value.args) and _is_processor(porting, held.value.args[0].value, depth + 1)
         return made in LOADS and held.index == 1 and NAMED_MULTIMODAL.search(_model_of(module, held.value)) is not None
