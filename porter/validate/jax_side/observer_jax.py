@@ -19,7 +19,7 @@ from ..comparing.preferences import METRICS, means
 from ..comparing.trace import Row, Step, Trace, epoch_means, numbers
 from ..observing.events import Events
 from ..observing.settings import Settings
-from ..stand_ins.sampled import distilled, rollouts
+from ..stand_ins.sampled import distilled, rewards, rollouts
 from ..stand_ins.substitutes import Substitutes
 from .asked_for_jax import log_lines
 from .optax_settings import decayed, of_hf_optimizer
@@ -65,7 +65,8 @@ class Observer:
         return self._started > 0
 
     def replay(self, runtime: ModuleType) -> None:
-        """Give the port the completions that the source sampled, if it sampled any."""
+        """Give the port the completions that the source sampled, if it sampled any, and what stood in for rewards."""
+        rewards.of_port(runtime.__name__, self.settings.work)
         trace = Path(self.settings.initial or "") / "trace.json"
         config = json.loads(trace.read_text("utf-8"))["config"] if trace.is_file() else {}
         if recorded := config.get("rollouts"):

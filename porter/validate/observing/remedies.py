@@ -13,6 +13,7 @@ from typing import Any
 SHORT_ROWS = "short rows"
 INPUT_GRADIENTS = "input gradients"
 MIXED_ROWS = "rows taken as texts"
+REWARDS = "rewards by the completion's text"
 NOTES = {
     SHORT_ROWS: (
         "the source ends on a row longer than its limit of {limit} tokens ({error}): no made-up row is, and "
@@ -26,10 +27,15 @@ NOTES = {
         "the source ends by itself in some of its runs: {error} (by the order of a set, another in each run, TRL takes "
         "rows with a text and turns for a conversation); compared as in the others, in which it takes their texts"
     ),
+    REWARDS: (
+        "this reward function ends on made-up rows ({error}): a number of each completion's text stood in for what it "
+        "says, on both sides, and what it says was not compared"
+    ),
 }
 NO_GRADIENT = re.compile(r"element 0 of tensors does not require grad")
 OF_TURNS = re.compile(r"string ind(?:ices|ex)|'str object' has no attribute")
 OF_TEMPLATE = re.compile(r"trl/data_utils\.py\", line \d+, in apply_chat_template")
+OF_REWARDS = re.compile(r"_trainer\.py\", line \d+, in \w+\n\s*[^\n]*\breward_func\(")
 SHAPES = re.compile(
     r"(shape|size|dimension|batch_size|length)s?\b.*\b(match|mismatch|broadcast|differ|same|equal|expect|must|align)|"
     r"(match|mismatch|broadcast|same|expect|must|align)\w*\b.*\b(shape|size|dimension|batch_size|length)|"
@@ -52,6 +58,11 @@ def remedy_for(error: str, made_up: Path, output: str = "") -> str:
         if any(entry.get("limit") for entry in entries.values()):
             return SHORT_ROWS
     return ""
+
+
+def ended_in_rewards(output: str) -> bool:
+    """Whether a source ended in a reward function that TRL's trainer called."""
+    return OF_REWARDS.search(output) is not None
 
 
 def said_of(remedy: str, error: str, limit: int | None = None) -> str:

@@ -24,7 +24,7 @@ from ..comparing.configuration import dtype_class
 from ..observing.clock import tell_alike
 from ..observing.events import Events
 from ..observing.guard import keep_to_copy
-from ..observing.remedies import INPUT_GRADIENTS, MIXED_ROWS, said_of
+from ..observing.remedies import INPUT_GRADIENTS, MIXED_ROWS, REWARDS, said_of
 from ..observing.settings import Settings
 from ..observing.spelling import by_place
 from ..observing.unseeded import begin_alike
@@ -32,7 +32,7 @@ from ..running.script import run_script, search_only_libraries
 from ..stand_ins.command_line.answers import answer_questions
 from ..stand_ins.command_line.arguments import provide_arguments
 from ..stand_ins.command_line.variables import provide_environment
-from ..stand_ins.sampled import distilled, rollouts
+from ..stand_ins.sampled import distilled, rewards, rollouts
 from ..stand_ins.substitutes import (
     AUTO_MODELS,
     Substitutes,
@@ -101,6 +101,8 @@ def main() -> int:
         take_texts()
         substitutes.note(said_of(MIXED_ROWS, settings.ended_with))
     rounded = functools.partial(observer.substitutes.note, rollouts.ROUNDED)
+    if settings.remedy == REWARDS:
+        rewards.of_source(settings.work, settings.ended_with, substitutes.note)
     rollouts.watch_source(observer.samples, observer.sampled, observer.rollouts, rounded)
     watch_outputs(observer)
     loop = patch_loops(observer)
