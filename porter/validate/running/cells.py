@@ -21,12 +21,18 @@ from typing import Any
 from ...source.notebooks.program import program_text
 from ..observing.callers import asked_by_script
 from ..world.ipython import Shell, begin_session
+from .beside_training import LeftOut
 
 RESTARTED = "the notebook ends its kernel to start it anew: its names stayed, and the next cells went on"
 
 
-def run_cells(path: str, note: Callable[[str], None]) -> None:
-    """Run the notebook at `path` (or its program in its place) as `__main__`; `note` hears what was not run of it."""
+def run_cells(
+    path: str, note: Callable[[str], None], folder: Path | None = None, trained: Callable[[], bool] = lambda: True
+) -> None:
+    """Run the notebook at `path` (or its program in its place) as `__main__`; `note` hears what was not run of it.
+
+    Until it has `trained`, what fails beside its training is left out; the run's `folder` tells its side.
+    """
     text = program_text(Path(path))
     # Tracebacks and `inspect.getsource` read the program, whatever lies there.
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
@@ -37,27 +43,46 @@ def run_cells(path: str, note: Callable[[str], None]) -> None:
     names |= {"__builtins__": __builtins__, "exit": restarted, "quit": restarted, **begin_session(shell)}
     kept, sys.modules["__main__"] = sys.modules.get("__main__"), module
     try:
-        _run(text, path, names)
+        _run(text, path, names, lambda tree: left_out(tree.body, folder, note), trained)
     finally:
         if kept is not None:
             sys.modules["__main__"] = kept
 
 
-def _run(text: str, path: str, names: dict[str, Any]) -> None:
+def left_out(statements: list[ast.stmt], folder: Path | None, note: Callable[[str], None]) -> LeftOut | None:
+    """What may be left out of a run whose folder is its side's, as `source-x1`; None of another run."""
+    side = folder.name.partition("-")[0] if folder is not None else ""
+    if folder is None or side not in ("source", "port"):
+        return None
+    return LeftOut(statements, folder.parent, side == "source", note)
+
+
+def _run(
+    text: str,
+    path: str,
+    names: dict[str, Any],
+    without: Callable[[ast.Module], LeftOut | None],
+    trained: Callable[[], bool],
+) -> None:
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     tree = compile(text, path, "exec", flags=flags | ast.PyCF_ONLY_AST, dont_inherit=True)
     loop: asyncio.AbstractEventLoop | None = None
-    for statement in tree.body:
+    left = without(tree)
+    for place, statement in enumerate(tree.body):
         if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
             for alias in statement.names:
                 flags |= getattr(__future__, alias.name).compiler_flag
         code = compile(ast.Module([statement], []), path, "exec", flags=flags, dont_inherit=True)
-        if code.co_flags & inspect.CO_COROUTINE:
-            loop = loop or asyncio.new_event_loop()
-            asyncio.set_event_loop(loop)
-            loop.run_until_complete(_coroutine(eval(code, names)))
-        else:
-            exec(code, names)
+        try:
+            if code.co_flags & inspect.CO_COROUTINE:
+                loop = loop or asyncio.new_event_loop()
+                asyncio.set_event_loop(loop)
+                loop.run_until_complete(_coroutine(eval(code, names)))
+            else:
+                exec(code, names)
+        except Exception as error:
+            if left is None or trained() or not left.takes(place, error):
+                raise
 
 
 async def _coroutine(made: Coroutine[Any, Any, Any]) -> None:

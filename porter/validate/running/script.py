@@ -65,7 +65,7 @@ def run_script(
             sys.path.append(str(place))
     try:
         if is_notebook(Path(path)):
-            run_cells(path, note)
+            run_cells(path, note, folder, trained)
         else:
             as_main = "__main__"
             names = (
