@@ -38,6 +38,12 @@ TRAINS = "    trainer = SFTTrainer(model)\n    trainer.train()\n"
             "    def fit(self):\n        self.make().train()\n",
             "Job.fit",
         ),
+        (
+            "class Job:\n    def __init__(self):\n        self.setup()\n"
+            "    def setup(self):\n        self.it = SFTTrainer(1)\n"
+            "    def train(self):\n        self.it.train()\n    def save(self):\n        self.it.save_model()\n",
+            "Job.train",
+        ),
         (f"def train():\n{TRAINS}if __name__ == '__main__':\n    train()\n", ""),  # it decides for itself
         (f"def one():\n{TRAINS}def two():\n{TRAINS}", ""),  # which isn't told
         ("def load():\n    return 1\n", ""),

@@ -309,7 +309,9 @@ def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def _called(node: ast.FunctionDef, owner: str, definitions: Mapping[str, ast.FunctionDef]) -> Iterator[str]:
-    """Definitions of the file that one calls; a class's are all of its methods."""
+    """Definitions of the file that one calls; a class's are all of its methods. A method's object was made before."""
+    if owner:
+        yield from (name for name in definitions if name == f"{owner}.__init__")
     for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)):
         function = call.func
         if isinstance(function, ast.Name):
