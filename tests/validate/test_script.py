@@ -68,3 +68,17 @@ def test_a_port_uses_torch_by_the_modules_that_load_a_model(module: str, tmp_pat
     assert uses_torch(port, source) and not uses_torch(port)
     (port.parent / "judge_tunix.py").write_text(f"{module}\n")
     assert uses_torch(port)
+
+
+@pytest.mark.parametrize(("line", "uses"), [("from .rows import ROWS", True), ("from rows import ROWS", False)])
+def test_a_port_in_a_package_uses_torch_by_the_source_that_this_imports(line: str, uses: bool, tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").write_text("from .train import Job\n")
+    (tmp_path / "train.py").write_text("import torch\n")
+    (tmp_path / "rows.py").write_text("ROWS = []\n")
+    port = tmp_path / "train_tunix.py"
+    port.write_text(f"{line}\n")
+    assert uses_torch(port) is uses
+    elsewhere = tmp_path / "out" / "train_tunix.py"
+    elsewhere.parent.mkdir()
+    elsewhere.write_text(f"{line}\n")
+    assert uses_torch(elsewhere, tmp_path / "train.py") is uses

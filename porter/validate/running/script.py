@@ -30,6 +30,7 @@ USES_TORCH = re.compile(
     r"^\s*(?:import|from)\s+torch\b|(?<!\w)(?<!rt\.)(?:pipeline|AutoModel\w*\.from_(?:pretrained|config))\(",
     re.MULTILINE,
 )
+RELATIVE = re.compile(r"^\s*from\s+\.", re.MULTILINE)
 
 
 def search_only_libraries(instead: str) -> None:
@@ -126,9 +127,15 @@ def as_module(script: Path) -> tuple[Path, str]:
 
 def uses_torch(script: Path, source: Path | None = None) -> bool:
     """Whether a port keeps torch: for its data, as tensors that transformers makes, or for another model, also one that
-    a module of its own or of its `source`'s project loads."""
-    if USES_TORCH.search(program_text(script)) is not None:
+    a module of its own or of its `source`'s project loads. A package that it lies in may import the source itself."""
+    text = program_text(script)
+    if USES_TORCH.search(text) is not None:
         return True
+    if RELATIVE.search(text) is not None:
+        packages = dict.fromkeys(file.parent / "__init__.py" for file in (script, source or script))
+        files = [file for package in packages if package.is_file() for file in project_files(package)]
+        if any(USES_TORCH.search(program_text(file)) for file in files):
+            return True
     modules = project_files(script, source)[1:]
     return any(LOADS_MODELS.search(program_text(file)) for file in modules if file != script.absolute())
 
