@@ -31,3 +31,13 @@ def said_by_built_in(fact: str) -> frozenset[str]:
 def _said(folder: Path, fact: str) -> frozenset[str]:
     files = sorted(folder.glob("*/pack.toml"))
     return frozenset(name for file in files for name in read_toml(file).get("facts", {}).get(fact, ()))
+
+
+def libraries_read() -> frozenset[str]:
+    """The libraries that the built-in packs read."""
+    return _read(rules_folder())
+
+
+@cache
+def _read(folder: Path) -> frozenset[str]:
+    return frozenset(name for file in folder.glob("*/pack.toml") for name in read_toml(file).get("reads", {}))

@@ -30,7 +30,6 @@ KNOWN: dict[str, str] = {
     "engine/tokens/tokenizers.py": "transformers",
     "packs/launch.py": "accelerate deepspeed",
     "packs/runtime.py": "trl unsloth",
-    "report/terminal.py": "transformers trl",
     "safety/masking.py": "wandb",
     "source/launch/deepspeed.py": "accelerate deepspeed",
     "source/launch/launch_config.py": "accelerate deepspeed",
@@ -39,7 +38,6 @@ KNOWN: dict[str, str] = {
     "source/notebooks/magics.py": "wandb",
     "source/project/modules.py": "accelerate bitsandbytes datasets deepspeed huggingface_hub peft ray swanlab "
     "torch transformers trl unsloth vllm wandb",
-    "source/project/pins.py": "accelerate datasets modal peft transformers trl unsloth",
     "source/project/other_models.py": "unsloth",
 }
 

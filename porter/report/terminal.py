@@ -62,11 +62,8 @@ def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Con
         out.print()
         if batch := batch_line(port.recipe):
             show(Text(batch), out)
-        used = {
-            name: how
-            for name, how in port.recipe.versions.items()
-            if name in port.before or name in ("trl", "transformers")
-        }
+        always = _defaults_of()
+        used = {name: how for name, how in port.recipe.versions.items() if name in port.before or name in always}
         versions = ", ".join(f"{library} {version}" for library, version in used.items())
         if versions:
             show(Text(f"Defaults that the source left out: those of {versions}"), out)
@@ -79,6 +76,15 @@ def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Con
     show(verdict(port), out)
     for path in written:
         out.out(f"Wrote {path}")
+
+
+def _defaults_of() -> tuple[str, str]:
+    """The library that dates a script and the one that loads its models, named where the source doesn't name them."""
+    from ..engine.packs.packs import load_packs
+    from ..engine.packs.said_by_packs import dated_library, loader
+
+    packs = load_packs()
+    return dated_library(packs), loader(packs).library
 
 
 def show(what: RenderableType, out: Console) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from porter.engine.assembling.left_uses import NEEDS_TORCH
+from porter.engine.packs.facts import is_like
+from porter.engine.packs.packs import load_packs
+from porter.engine.packs.said_by_packs import facts_in
 from porter.text.import_lines import NewImport, names_in, parse_import
 
 from ..engine.porting import PLAIN, check_becomes, port
@@ -51,12 +53,13 @@ def test_a_module_of_transformers_that_imports_torch_is_said(line: str) -> None:
 
 
 def test_the_modules_that_need_torch_do() -> None:
+    needs = dict(facts_in(load_packs()).import_needs)
     package = Path(find_spec("transformers").origin).parent  # type: ignore[union-attr,arg-type]
     for name in ("trainer", "trainer_pt_utils", "pytorch_utils", "optimization", "modeling_utils", "modeling_outputs"):
         text = (package / f"{name}.py").read_text("utf-8")
-        assert NEEDS_TORCH.fullmatch(f"transformers.{name}") and re.search(r"(?m)^(import|from) torch", text), name
+        assert is_like(f"transformers.{name}", needs) and re.search(r"(?m)^(import|from) torch", text), name
     for name in ("trainer_utils", "trainer_callback", "utils", "data.data_collator"):
-        assert not NEEDS_TORCH.fullmatch(f"transformers.{name}")
+        assert not is_like(f"transformers.{name}", needs)
 
 
 def test_label_smoothers_ignore_index_is_its_value() -> None:

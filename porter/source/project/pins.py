@@ -13,6 +13,7 @@ from types import MappingProxyType
 from ...errors import InputError
 from ...files import is_file, plain_text
 from ...releases.versions import Pin
+from ...tables import libraries_read, said_by_built_in
 from .bounds import can_meet
 from .copies import copy_of
 from .folders import files_in, project_folders
@@ -65,7 +66,6 @@ PIP_OPTIONS = r"(?:-[\w-]+(?:=\S+)?[ \t]+)*"  # of pip itself, in front of its c
 INSTALL = re.compile(rf"\bpip3?[ \t]+{PIP_OPTIONS}install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
 UPGRADES = re.compile(r"(?:^|\s)(?:-\w*U\w*|--upgrade)\s|\bgit\+")
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
-LIBRARIES = ("trl", "transformers", "peft", "datasets", "accelerate", "unsloth")
 SCRIPT = "the script"
 INSTALLED = "what the notebook installed"
 PRINTED = "what the notebook printed"
@@ -144,7 +144,8 @@ def asked_of_project(
     if own:
         yield Asked(SCRIPT, own)
     yield from _in_outputs(notebook, library, shown) if notebook else ()
-    for name, words in images_of(script, text if "modal" in text else "", around.launchers):
+    makes_images = any(package in text for package in said_by_built_in("gpu_keyword"))
+    for name, words in images_of(script, text if makes_images else "", around.launchers):
         if pins := _requirement(words, library, start="[\"']"):
             yield Asked(name, pins)
     commands: list[tuple[str, str]] = []
@@ -264,7 +265,9 @@ def _files(script: Path, text: str = "") -> Iterator[Path]:
     """
     seen: set[Path] = set()
     script = script.resolve()
-    named = [library for library in LIBRARIES if re.search(rf"(?m)^\s*(?:from|import)\s+{library}\b", text)]
+    named = [
+        library for library in sorted(libraries_read()) if re.search(rf"(?m)^\s*(?:from|import)\s+{library}\b", text)
+    ]
     for folder in project_folders(script):
         below = script.relative_to(folder).parts if script.is_relative_to(folder) else (script.name,)
         words = set(re.split(r"[^a-z0-9]+", "/".join(below).lower().removesuffix(script.suffix)))
