@@ -9,8 +9,10 @@ as they are.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,10 +31,15 @@ from .renamed_imports import Renaming, renamed
 RANKS = {"ported": 0, "partial": 1}
 OURS = ("porter", "porter_runtime")
 SUFFIX = "_tunix"
+RELATIVE = re.compile(r"(?m)^\s*from\s+\.")
 
 
 def port_with_modules(path: Path, options: Options) -> Port:
     """Port one file, with what it imports of its project unless that is worse. InputError as `port_file`."""
+    return _in_its_package(path, _with_what_it_imports(path, options))
+
+
+def _with_what_it_imports(path: Path, options: Options) -> Port:
     module = read_module(path)
     alone = port_module(module, options)
     if module.notebook is not None:
@@ -46,6 +53,35 @@ def port_with_modules(path: Path, options: Options) -> Port:
     if RANKS.get(whole.status) is None or _worse(whole) > _worse(alone):
         return alone
     return with_modules(tree, script, whole) or _without_modules(path, alone, whole)
+
+
+def _in_its_package(path: Path, port: Port) -> Port:
+    """The port, which says it where its package imports the script itself, and with it what only the GPU run needs."""
+    package = path.absolute().parent / "__init__.py"
+    if not RELATIVE.search(port.after) or not package.is_file() or port.status not in RANKS:
+        return port
+    itself = (f".{path.stem}", f"{package.parent.name}.{path.stem}")
+    if not any(f"{name}.".startswith(f"{own}.") for name in imported_names(package) for own in itself):
+        return port
+    gone = sorted(_libraries(port.before) - _libraries(port.after))
+    if not gone:
+        return port
+    home = f"{package.parent.name}/__init__.py"
+    message = f"{home} imports {path.name} itself, which runs before the port, and needs {', '.join(gone)}."
+    fix = f"Let {home} import the port, or install them where it runs."
+    recipe = port.recipe.with_findings([Finding("TP001", "warning", message, fix, 1, 1)])
+    return replace(port, recipe=recipe)
+
+
+def _libraries(text: str) -> set[str]:
+    """First names of what a text imports at its top."""
+    try:
+        lines = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return set()
+    modules = [alias.name for line in lines if isinstance(line, ast.Import) for alias in line.names]
+    modules += [line.module or "" for line in lines if isinstance(line, ast.ImportFrom) and not line.level]
+    return {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
 
 
 def _without_modules(path: Path, alone: Port, whole: Port) -> Port:

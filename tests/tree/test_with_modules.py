@@ -56,6 +56,24 @@ def print_counts(model):
     assert said.message.startswith("counts.py has no part in the port") and said.line == 6
 
 
+@pytest.mark.parametrize(
+    ("package", "says"),
+    [("from .train import main\n", True), ("from job.train import main\n", True), ("from .rows import ROWS\n", False)],
+)
+def test_a_package_that_imports_the_script_itself_needs_what_the_gpu_run_needs(
+    package: str, says: bool, tmp_path: Path
+) -> None:
+    script = SCRIPT.format(imports="from .models import load_model", load="load_model")
+    files = {"__init__.py": package, "rows.py": "ROWS = []\n", "models.py": MODELS, "train.py": script}
+    project(tmp_path, {f"job/{name}": text for name, text in files.items()})
+    said = [
+        each.message for each in port_script(tmp_path / "job" / "train.py").findings if "__init__.py" in each.message
+    ]
+    assert bool(said) is says
+    if says:
+        assert said[0].startswith("job/__init__.py imports train.py itself") and "trl" in said[0]
+
+
 def line_of(port: Port, start: str) -> str:
     return next(line for line in port.after.splitlines() if line.startswith(start))
 
