@@ -64,6 +64,7 @@ def _in_its_package(path: Path, port: Port) -> Port:
     if not any(f"{name}.".startswith(f"{own}.") for name in imported_names(package) for own in itself):
         return port
     gone = sorted(_libraries(port.before) - _libraries(port.after))
+    gone = [name for name in gone if find_project_file(str(path), name) is None]  # none of its own, written anew
     if not gone:
         return port
     home = f"{package.parent.name}/__init__.py"
