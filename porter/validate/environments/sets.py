@@ -17,9 +17,9 @@ from pathlib import Path
 from ...runtime.facts.field_tables import version_key
 
 LIBRARIES = ("trl", "transformers", "peft", "accelerate")
-# Releases of transformers from which a run counts, averages, loads or attends otherwise: a set is of the script's day
-# only within one of these.
-ERAS = ("4.36", "4.42", "4.46", "4.47", "4.47.1", "4.48", "4.48.1", "4.50", "4.52", "4.53", "5.0", "5.2", "5.6", "5.10")
+# Releases of transformers from which a run counts, averages or loads otherwise: a set is of the script's day only
+# within one of these.
+ERAS = ("4.42", "4.46", "4.47", "4.47.1", "4.48", "4.48.1", "4.50", "4.52", "4.53", "5.0", "5.2", "5.6", "5.10")
 SPAN = 45  # days
 OF_TRANSFORMERS = ("tokenizers", "huggingface-hub")  # which each of its releases wants in another range
 # What scripts and old releases import without asking for it, and what torch, which is shared, would bring.
