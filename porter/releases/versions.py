@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 Pin = tuple[str, str]
@@ -37,3 +38,31 @@ def fits(release: str, sign: str, version: str) -> bool:
 def pins_of(text: str) -> list[Pin]:
     """The bounds of a requirement: `>=4.31,<5` or `trl[peft]==0.8.6`; none for what isn't one."""
     return [(sign, version) for sign, version in re.findall(r"(===?|~=|<=?|>=?|!=)\s*v?(\d[\w.*]*)", text)]
+
+
+END = (10**9,)
+
+
+def can_meet(pins: Iterable[Pin]) -> bool:
+    """Whether some version lies within all bounds; `!=` takes none away."""
+    least: tuple[int, ...] = (0,)
+    end: tuple[int, ...] = END
+    for sign, version in pins:
+        first, behind = key(version), _next(version)
+        if sign in ("==", "===", ">=", "~="):
+            least = max(least, first)
+        elif sign == ">":
+            least = max(least, behind)
+        if sign in ("==", "===", "<="):
+            end = min(end, behind)
+        elif sign == "<":
+            end = min(end, first)
+        elif sign == "~=":
+            end = min(end, _next(version.rpartition(".")[0] or version))
+    return least < end
+
+
+def _next(version: str) -> tuple[int, ...]:
+    """What comes after every release that begins like `version`: (0, 9) after 0.8."""
+    *front, last = (int(part) for part in version.lstrip("v").split("."))
+    return key(".".join(map(str, [*front, last + 1])))

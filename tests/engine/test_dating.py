@@ -190,6 +190,44 @@ def test_commands_that_install_date_it(tmp_path: Path, file: str, text: str, ver
     assert said.split(" ")[0] == version and (Path(file).name in said) is (version != "1.16.0")
 
 
+TRAINED = """\
+import transformers
+from datasets import load_dataset
+{told}
+rows = load_dataset("x", split="train")
+model = transformers.AutoModelForCausalLM.from_pretrained("huggyllama/llama-7b")
+trainer = transformers.Trainer(model, transformers.TrainingArguments("out"), train_dataset=rows)
+trainer.train()
+"""
+ADVICE = (
+    "Please reinstall it: pip uninstall transformers && pip install git+https://github.com/huggingface/transformers"
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "counts"),
+    [
+        (f'assert "x" in transformers._import_structure, (\n    "{ADVICE}"\n)', True),
+        (f'if not rows:\n    raise ImportError("{ADVICE}")', True),
+        (f"# {ADVICE}", False),
+    ],
+)
+def test_a_message_is_no_command(tmp_path: Path, told: str, counts: bool) -> None:
+    (tmp_path / "requirements.txt").write_text("transformers==4.40.2\n")
+    (tmp_path / "train.py").write_text(TRAINED.format(told=told))
+    ported = port_file(tmp_path / "train.py")
+    assert ported.recipe.versions["transformers"].startswith("4.40.2 (requirements.txt") is counts
+    assert any("not read" in finding.message for finding in ported.findings) is not counts
+
+
+def test_a_transformers_that_the_project_pins_is_not_said_to_be_a_guess(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAINED.format(told=""))
+    for pinned in (True, False):
+        (tmp_path / "requirements.txt").write_text("transformers==4.40.2\n" if pinned else "transformers<4.41\n")
+        said = [each.message for each in port_file(tmp_path / "train.py").findings if "Read as" in each.message]
+        assert bool(said) is not pinned, said
+
+
 OLD = "pip install trl==0.8.6"
 TODAY = ("1.16.0", "(trl>=0.20)")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.releases.versions import pins_of
-from porter.source.project.bounds import can_meet
+from porter.releases.versions import can_meet, pins_of
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
-from ...releases.versions import Pin, fits
+from ...releases.versions import Pin, can_meet, fits
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import given_by_launches
-from ...source.project.bounds import can_meet
 from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Around, Asked, around_script, asked_of_project, spelled
 from ...source.project.printed import Shown
 from ...source.project.run_files import files_of_runs

@@ -29,6 +29,8 @@ def say_release(porting: Training) -> None:
         message = f"Read as {title} {version}, {why[1:-1]}: its defaults, and its way to prepare rows."
         if not site.qualified.startswith(f"{library}.") and library not in porting.module.roots:  # a Trainer alone
             own = loader(porting.packs).library
+            if release_of(porting, own) is not None:
+                return  # the project says it
             beside = porting.versions.get(own, "").partition(" ")[0]
             message = f"Read as {title_of(porting.packs, own)} {beside}, {why[1:-1]}: its defaults."
             fix = f"Pin {own} if it was another, or say --source-trl VERSION, a {title} of its day."

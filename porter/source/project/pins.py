@@ -12,9 +12,9 @@ from types import MappingProxyType
 
 from ...errors import InputError
 from ...files import is_file, plain_text
-from ...releases.versions import Pin
+from ...releases.versions import Pin, can_meet
 from ...tables import libraries_read, said_by_built_in
-from .bounds import can_meet
+from .advice import without_messages
 from .copies import copy_of
 from .folders import files_in, project_folders
 from .launchers import containers_of, images_of, launchers_of
@@ -338,7 +338,8 @@ def _next_minor(release: str) -> str:
 def _upgrades(text: str, library: str) -> bool:
     """Whether the last command of the script that installs a library takes the newest, whatever is there."""
     named = rf"(?<![\w./=-]){re.escape(library)}(?![\w./-])|github\.com/[\w-]+/{re.escape(library)}\b"
-    installs = [words for words in INSTALL.findall(text) if re.search(named, words)] if library in text else []
+    text = without_messages(text) if library in text else ""
+    installs = [words for words in INSTALL.findall(text) if re.search(named, words)]
     if not installs or _requirement(installs[-1], library, start=r"(?<![\w./-])"):
         return False
     if re.search(rf"/{re.escape(library)}(?:\.git)?@", installs[-1]):  # a commit or a tag
