@@ -226,6 +226,26 @@ core_distributions = ["acme-gpu"]
     assert "import acme" not in after(sft_script("import acme"), folder).after
 
 
+def test_facts_of_names(tmp_path: Path) -> None:
+    facts = """[facts]
+flat = ["acme"]
+gives_back = ["acme.Wrap"]
+absent = ["acme"]
+[facts.constants]
+"acme.BF16" = "bfloat16"
+[[rewrite]]
+id = "ACME2"
+match = ["acme.Wrap()"]
+action = "remove"
+reason = "torch's"
+"""
+    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=facts)
+    script = sft_script("import acme\nfrom acme.deep.wraps import Wrap", between="model = Wrap(model)")
+    script = script.replace('dtype="bfloat16"', "dtype=acme.BF16")
+    found = after(script, folder).after
+    assert "dtype=jnp.bfloat16" in found and "acme" not in found
+
+
 PAIR = """class = "acme.load"
 library = "acme"
 newest = "1.0"
