@@ -264,13 +264,17 @@ def test_processes_agree_or_say_what_keeps_them_and_end_together(tmp_path: Path)
     assert not list(tmp_path.rglob(".tpu_port_*"))
 
 
-def test_another_script_is_refused_and_who_comes_late_is_not_waited_for(tmp_path: Path) -> None:
-    scripts = [tmp_path / "one.py", tmp_path / "other.py"]
+def test_another_script_or_release_is_refused_and_who_comes_late_is_not_waited_for(tmp_path: Path) -> None:
+    scripts = [tmp_path / "one.py", tmp_path / "host" / "one.py"]
+    released = scripts[1].parent / "qwix-0.0.1.dist-info" / "METADATA"  # what Python finds first beside that script
+    released.parent.mkdir(parents=True)
+    released.write_text("Metadata-Version: 2.1\nName: qwix\nVersion: 0.0.1\n")
     for number, script in enumerate(scripts):
         script.write_text(f"from porter import runtime\nprint('trains', {number})\n")
-    for status, said in together([[str(script)] for script in scripts], timeout=300):
+    for status, said in together([[str(scripts[0])], [str(scripts[1]), "--lr=1"]], timeout=300):
         assert status == 1 and "trains" not in said and "Traceback" not in said
         assert "the scripts, their arguments and releases of process 1 aren't those of process 0 (script: " in said
+        assert "arguments: ['--lr=1'], not []" in said and "qwix: '0.0.1', not '" in said
     alone = variables(1, JAX_COORDINATOR_ADDRESS="127.0.0.1:1", JAX_NUM_PROCESSES="2", JAX_PROCESS_ID="1")
     done = subprocess.run(
         [sys.executable, str(scripts[0])],
