@@ -44,6 +44,9 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "unshuffled data": {"shuffled": False},
     "missing layer": {"layers": 1},
     "mean of means": {"means": True},
+    "dropped end token": {"ends": False},
+    "another order": {"order": 43},
+    "warm-up off by one": {"warmup": 11},
 }
 ADAPTERS = ("alpha x2", "missing layer")  # mistakes of LoRA alone
 

@@ -22,6 +22,7 @@ import numpy as np
 
 VOCABULARY, WIDTH, HEADS, LAYERS, LENGTH = 48, 48, 4, 2, 26
 STEPS, ROWS, MICRO, ACCUMULATION, WARMUP, RANK = 200, 640, 4, 2, 10, 4
+END = 3  # the token that ends an answer
 SHAPES = {"qkv": (WIDTH, 3 * WIDTH), "out": (WIDTH, WIDTH), "up": (WIDTH, 2 * WIDTH), "down": (2 * WIDTH, WIDTH)}
 LIMITS = {"lora": 0.5, "full": 0.8}  # max_grad_norm, which is passed in part of the steps
 RATES = {"lora": 1e-2, "full": 1e-3}
@@ -32,7 +33,8 @@ class Recipe:
     """One run of a kind, "lora" or "full".
 
     `seed` is that of dropout, `start` that of the adapters; `order` the data's. The rest are the mistakes: `clip` as a
-    share of the recipe's limit, 0 for none; `whole` trains on prompts, too; `early` steps that the schedule is ahead.
+    share of the recipe's limit, 0 for none; `whole` trains on prompts, too; `early` steps that the schedule is ahead;
+    without `ends` an answer's last token isn't trained.
     """
 
     name: str
@@ -48,6 +50,12 @@ class Recipe:
     shuffled: bool = True
     layers: int = LAYERS
     means: bool = False
+    ends: bool = True
+    order: int = 42
+    warmup: int = WARMUP
+
+    def rate(self, step: int) -> float:
+        return RATES[self.kind] * schedule(step + self.early, self.warmup)
 
 
 def train(recipes: Sequence[Recipe]) -> list[dict[str, Any]]:
@@ -56,14 +64,15 @@ def train(recipes: Sequence[Recipe]) -> list[dict[str, Any]]:
     assert all((each.kind, each.bf16) == (first.kind, first.bf16) for each in recipes)
     given = {
         "key": jnp.stack([jax.random.key_data(jax.random.key(1000 + each.seed)) for each in recipes]),
-        "rows": jnp.stack([order(each.shuffled) for each in recipes]),
+        "rows": jnp.stack([order(each.shuffled, each.order) for each in recipes]),
         "clip": jnp.array([each.clip * LIMITS[each.kind] or math.inf for each in recipes]),
         "decay": jnp.array([each.decay for each in recipes]),
         "whole": jnp.array([each.whole for each in recipes]),
         "scale": jnp.array([each.alpha / RANK for each in recipes]),
-        "rates": jnp.array([[RATES[each.kind] * schedule(n + each.early) for n in range(STEPS)] for each in recipes]),
+        "rates": jnp.array([[each.rate(n) for n in range(STEPS)] for each in recipes]),
         "adapted": jnp.array([[n < each.layers for n in range(LAYERS)] for each in recipes], jnp.float32),
         "means": jnp.array([each.means for each in recipes]),
+        "ends": jnp.array([each.ends for each in recipes]),
         "adapters": jax.tree.map(lambda *leaves: jnp.stack(leaves), *[adapters(each.start) for each in recipes]),
     }
     run = partial(one, full=first.kind == "full", dtype=jnp.bfloat16 if first.bf16 else jnp.float32)
@@ -74,7 +83,7 @@ def train(recipes: Sequence[Recipe]) -> list[dict[str, Any]]:
         lines = [
             {
                 "loss": float(losses[number, n]), "grad_norm": float(norms[number, n]), "num_tokens": float(counted[n]),
-                "learning_rate": RATES[each.kind] * schedule(n + each.early),
+                "learning_rate": each.rate(n),
                 "epoch": (n + 1) * MICRO * ACCUMULATION / ROWS, "step": n + 1,
             }
             for n in range(STEPS)
@@ -96,6 +105,7 @@ def one(given: dict[str, Any], *, full: bool, dtype: Any) -> tuple[Any, Any, Any
         logits = forward(whole, adapted, tokens, given, key, dtype)
         places = jnp.arange(LENGTH)[None, :]
         mask = (tokens != 0) & (given["whole"] | (places >= prompts[batch][:, None])) & (places > 0)
+        mask &= given["ends"] | (tokens != END)
         each = -jnp.take_along_axis(jax.nn.log_softmax(logits[:, :-1]), tokens[:, 1:, None], -1)[..., 0]
         counts = mask[:, 1:].reshape(ACCUMULATION, -1).sum(1)
         share = jnp.where(given["means"], 1 / (ACCUMULATION * counts), 1 / counts.sum())
@@ -178,27 +188,27 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     ids, prompts, chance = np.zeros((ROWS, LENGTH), np.int32), np.zeros(ROWS, np.int32), random.Random(0)
     for row in range(ROWS):
         asked = [chance.randrange(4, VOCABULARY) for _ in range(chance.randint(3, 11))]
-        tokens = [1, *asked, 2, *(sorted(asked) if len(asked) % 2 else asked[::-1]), 3]
+        tokens = [1, *asked, 2, *(sorted(asked) if len(asked) % 2 else asked[::-1]), END]
         ids[row, : len(tokens)], prompts[row] = tokens, len(asked) + 2
     return ids, prompts
 
 
-def order(shuffled: bool) -> Any:
+def order(shuffled: bool, seed: int) -> Any:
     """The rows of every step, (steps, rows of a step)."""
     found: list[int] = []
     while len(found) < STEPS * MICRO * ACCUMULATION:
         epoch = list(range(ROWS))
         if shuffled:
-            random.Random(42 + len(found)).shuffle(epoch)
+            random.Random(seed + len(found)).shuffle(epoch)
         found += epoch
     return jnp.asarray(found[: STEPS * MICRO * ACCUMULATION]).reshape(STEPS, -1)
 
 
-def schedule(step: int) -> float:
+def schedule(step: int, warmup: int) -> float:
     """A cosine behind a warmup: the share of the highest rate that a step, counted from 0, has."""
-    if step < WARMUP:
-        return step / WARMUP
-    return 0.5 * (1 + math.cos(math.pi * (step - WARMUP) / (STEPS - WARMUP)))
+    if step < warmup:
+        return step / warmup
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / (STEPS - warmup)))
 
 
 def leave(folder: Path, run: dict[str, Any], *, port: bool, settings: bool = True) -> None:
