@@ -379,12 +379,13 @@ STAGE = "trainer = SFTTrainer(model=model, args=args)\ntrainer.train()\n"
 @pytest.mark.parametrize(
     ("written", "few", "bound"),
     [
-        (lambda n: sft_script(imports=PEFT, between="model = get_peft_model(model, LoraConfig())\n" * n), 20, 3.8),
-        (lambda n: sft_script(between="model = model.to('cuda')\n" * n), 20, 3.8),
-        (lambda n: sft_script(after="if a:\n    pass\n" + f"elif a:\n{indent(STAGE, '    ')}" * n), 10, 3.8),
-        (lambda n: sft_script(after=STAGE * n + "print(model.what(1))\n" * n), 10, 3.8),
+        (lambda n: sft_script(imports=PEFT, between="model = get_peft_model(model, LoraConfig())\n" * n), 20, 3.3),
+        (lambda n: sft_script(between="model = model.to('cuda')\n" * n), 20, 3.3),
+        (lambda n: sft_script(after="if a:\n    pass\n" + f"elif a:\n{indent(STAGE, '    ')}" * n), 10, 3.35),
+        (lambda n: sft_script(after=STAGE * n + "print(model.what(1))\n" * n), 10, 3.4),
+        (lambda n: sft_script(after="".join(STAGE.replace("trainer", f"t{k}") for k in range(n))), 10, 3.2),
     ],
-    ids=["adapted", "moved", "elifs", "uses"],
+    ids=["adapted", "moved", "elifs", "uses", "trainers"],
 )
 def test_what_stands_there_often_is_ported_in_the_time_of_its_number(
     written: Callable[[int], str], few: int, bound: float

@@ -10,7 +10,7 @@ from typing import Any
 import libcst as cst
 
 from ..tables import said_by_built_in
-from .calls import find_callees, given_back, handed_module
+from .calls import FULL_NAMES, find_callees, given_back, handed_module
 from .scopes import Binding, Scope, collect_scopes, owner_of, walk
 from .source_text import SourceText
 
@@ -64,8 +64,11 @@ class Module(SourceText):
         `import trl as t` then `t.SFTTrainer`, `from trl import SFTTrainer as S` then `S`, and
         `trl.trainer.sft_trainer.SFTTrainer` all give `trl.SFTTrainer`. A local class of that name gives None.
         """
-        name = self._qualified(node, self.scope(node))
-        return flatten(name, self.flat) if name else None
+        names: dict[cst.BaseExpression, str | None] = self.memory.setdefault(FULL_NAMES, {})
+        if node not in names:
+            name = self._qualified(node, self.scope(node))
+            names[node] = flatten(name, self.flat) if name else None
+        return names[node]
 
     @property
     def flat(self) -> Collection[str]:

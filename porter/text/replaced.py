@@ -37,9 +37,14 @@ class Replaced:
     def _read(self, edits: Sequence[Edit]) -> None:
         if self.read == edits:
             return
+        known = len(self.read)
+        if self.read != edits[:known]:
+            known, self.words, self.names = 0, frozenset(), frozenset()
+        words = {word for edit in edits[known:] for word in edit.words}
+        names = {name for edit in edits[known:] for name in edit.names}
+        self.words = self.words if words <= self.words else self.words | words
+        self.names = self.names if names <= self.names else self.names | names
         self.read = list(edits)
-        self.words = frozenset().union(*(edit.words for edit in edits))
-        self.names = frozenset().union(*(edit.names for edit in edits))
 
     def _mark(self, edits: Sequence[Edit]) -> None:
         known = len(self.edits)

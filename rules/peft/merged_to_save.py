@@ -27,9 +27,9 @@ def write_merged_to_save(porting: Porting) -> None:
     """`PeftModel.from_pretrained(base, "out")` → `rt.apply_adapter(base, "out", mesh)`, which is merged and saved."""
     module, loads = porting.module, {site.node for site in (porting.model,) if site is not None} | set(porting.loads)
     before: Mapping[cst.CSTNode, object] = module.memory.get("merged", {})
-    for call in module.calls if loads else ():
-        if module.qualified(call.func) not in facts_of(module).loads_adapters or call in before:
-            continue
+    named = module.calls_by_name if loads else {}
+    found = [call for name in facts_of(module).loads_adapters for call in named.get(name, ()) if call not in before]
+    for call in sorted(found, key=module.turn):
         base = call.args[0].value if call.args and not call.args[0].star else None
         held = _made_by(porting, base)
         if call in put_in_again(module) or loads.isdisjoint(held) or porting.covered(module.span(call)[0]):

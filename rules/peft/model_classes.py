@@ -39,6 +39,7 @@ PUTS_IN = re.compile(r"peft\.(?:Auto)?PeftModel(?:ForCausalLM)?\.from_pretrained
 WHOLE = ("merge_and_unload", "unload", "get_base_model")
 PRINTS = re.compile(r"(?:^|\.)(?:print|log|info|debug|warning|rprint)$")
 CLASS = re.compile(r"(?:model\.)?__class__\b")
+ASKERS = "calls that may ask for a class"  # of the module's memory
 Kind = Literal["adapted", "whole", "unknown"]
 
 
@@ -74,12 +75,13 @@ def name_classes(porting: Porting) -> None:
 
 def _asked(porting: Porting, *functions: str) -> Iterator[tuple[cst.Call, bool | str | None]]:
     """The calls of `functions` that ask for the class of the model and still stand, with what `_answer` says."""
-    uses = role_uses(porting)
+    calls = _askers(porting.module)
+    uses = role_uses(porting) if calls else ()
     models: set[cst.CSTNode] = {use.outer for use in uses if use.match in ("@model", "@trainer.model")}
     named = models | {use.name for use in uses if use.role == "model"}
-    for call in porting.module.calls:
+    for call in calls:
         called = call.func.value if isinstance(call.func, cst.Name) else None
-        if called not in functions or not call.args or porting.covered(porting.module.span(call)[0]):
+        if called not in functions or porting.covered(porting.module.span(call)[0]):
             continue
         node = call.args[0].value
         if node not in models and not _is_merged(porting, node, named):
@@ -91,6 +93,15 @@ def _asked(porting: Porting, *functions: str) -> Iterator[tuple[cst.Call, bool |
             yield call, {"adapted": True, "whole": False}.get(_kind(porting, node))
         elif called == "type":
             yield call, None
+
+
+def _askers(module: Module) -> list[cst.Call]:
+    """The calls of the file that may ask for a class: the same for all its trainers."""
+    if ASKERS not in module.memory:
+        given = [call for call in module.calls if call.args]
+        module.memory[ASKERS] = [call for call in given if module.code(call.func) in ("isinstance", "hasattr", "type")]
+    found: list[cst.Call] = module.memory[ASKERS]
+    return found
 
 
 def _answer(porting: Porting, node: cst.BaseExpression, call: cst.Call) -> bool | str | None:

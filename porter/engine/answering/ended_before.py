@@ -10,6 +10,8 @@ from ..steps.step import Phase, step
 
 ENDS = frozenset({"exit", "quit", "sys.exit", "os._exit", "SystemExit"})
 
+ENDING = "lines that end the script"  # of the module's memory
+
 
 @step(Phase.NAME, of="trainer")
 def say_ended_before(porting: Training) -> None:
@@ -18,8 +20,10 @@ def say_ended_before(porting: Training) -> None:
     if site is None:
         return
     trains = module.span(site.node)[0]
-    lines = [line for line in module.tree.body if isinstance(line, cst.SimpleStatementLine)]
-    for line in [node for each in lines for node in each.body if _is_end(module, node)]:
+    if ENDING not in module.memory:  # once a file, for all its trainers
+        lines = [line for line in module.tree.body if isinstance(line, cst.SimpleStatementLine)]
+        module.memory[ENDING] = [node for each in lines for node in each.body if _is_end(module, node)]
+    for line in module.memory[ENDING]:
         if module.span(line)[0] < trains:
             message = f"{module.code(line).strip()}: the script ends here, and so does the port: it never trains."
             porting.find(site.rule, "warning", message, "Take it out to train.", *module.location(line))

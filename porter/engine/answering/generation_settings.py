@@ -26,6 +26,11 @@ SAVES = re.compile(r"\.(save_model|save_pretrained|push_to_hub)\(")
 SAMPLES = ("merge", ".generate(", "pipeline(")  # where an adapter's run takes the settings, too
 
 
+def is_setting(use: Use) -> bool:
+    """Whether a use of the model is of its settings, which `keep_setting` and `read_config` answer."""
+    return use.chain.partition(".")[0] in ("config", "generation_config")
+
+
 def keep_setting(porting: Porting, use: Use, variable: str) -> bool:
     """`model.generation_config` of Tunix's model, where a setting of it is read or set; whether it was that.
 

@@ -88,6 +88,14 @@ def _name_callers(porting: Porting, use: Use, node: cst.Return) -> None:
 
 def _is_known(porting: Training, call: cst.Call, argument: cst.Arg) -> bool:
     """Whether a call only looks at what it gets, has a rule of its own, or is of this file, where it is followed."""
+    asked = ("known", argument)  # the same for all trainers of the file
+    if asked not in porting.answers:
+        porting.answers[asked] = _find_known(porting, call, argument)
+    known: bool = porting.answers[asked]
+    return known
+
+
+def _find_known(porting: Training, call: cst.Call, argument: cst.Arg) -> bool:
     name = porting.module.qualified(call.func)
     if name in facts_of(porting.module).loads_adapters:
         return any(site.node is call for site in porting.sites)

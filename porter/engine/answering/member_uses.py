@@ -22,7 +22,7 @@ from ..script.training import Training
 from ..script.uses_of_training import Use, role_uses
 from ..settling.decisions import decide
 from ..steps.step import Phase, step
-from .generation_settings import answer_guard, keep_setting, read_config, unused_setting
+from .generation_settings import answer_guard, is_setting, keep_setting, read_config, unused_setting
 from .held_uses import replace_held
 from .python_rules import answer, in_turn
 from .scoped_names import named_at
@@ -53,23 +53,25 @@ def apply_members(porting: Porting) -> None:
     covered = Spans((edit.start, edit.end) for edit in porting.edits if edit.end > edit.start)
     answered: set[cst.CSTNode] = set()
     for use in role_uses(porting):
+        if use.kind == "bare" and not use.asker:
+            continue  # what is only handed on
         start = porting.module.span(use.name)[0]
         on_the_spot = isinstance(use.name, cst.Call)
         inside = not on_the_spot and start in covered
         if inside or use.name in answered or _is_gone(porting, use) or _drop_asked(porting, use, rules):
             continue
-        if (
-            _asked_state(porting, use)
-            or answer_guard(porting, use)
-            or _asked_method(porting, use, rules)
-            or _drop_set(porting, use, rules)
-            or use.kind == "bare"
-            or replace_held(porting, use)
-        ):
+        if use.kind == "bare":
+            asked = _asked_state(porting, use) or answer_guard(porting, use)
+            _ = asked or _asked_method(porting, use, rules) or _drop_set(porting, use, rules)
+            continue
+        if replace_held(porting, use):
             continue
         answered.add(use.name)
         match = use.match if use.match in rules else use.match.replace("@trainer.model.", "@model.")
         rule = rules.get(match) or unused_setting(rules, use)
+        if rule is None and use.role == "model" and not isinstance(use.name, cst.Call) and not is_setting(use):
+            _unknown(porting, use)
+            continue
         with named_at(porting, use) as text:
             if keep_setting(porting, use, text):
                 continue
@@ -164,8 +166,7 @@ def _drop_asked(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewri
 
 def _is_gone(porting: Porting, use: Use) -> bool:
     """Whether a rule has just taken out the statements in which a use stands."""
-    start = porting.module.span(use.name)[0]
-    return any(edit.start <= start < edit.end and edit.removes for edit in porting.edits)
+    return any(edit.removes for edit in porting.around(porting.module.span(use.name)[0]))
 
 
 def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: str, kind: str) -> None:

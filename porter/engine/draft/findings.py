@@ -40,7 +40,7 @@ class Findings:
         """What another one has more, its lines moved by `lines`. What stands in one of both stands."""
         for each in other._said.values():
             moved = replace(each.finding, line=each.finding.line + lines) if lines else each.finding
-            kept = self._said.setdefault(moved, replace(each, finding=moved))
+            kept = self._said.setdefault(moved, replace(each, finding=moved) if lines else each)
             if each.stands and not kept.stands:
                 self._said[moved] = replace(kept, stands=True)
 

@@ -229,21 +229,36 @@ def _find_maker(module: Module, node: cst.BaseExpression) -> Binding | None:
     return makers[0] if len(makers) == 1 and not may_not_run(module, makers[0], node) else None
 
 
+# Behind which offset the use of a name has a binding behind it, where that ends, its function and its loops.
+_Place = tuple[int, int, cst.CSTNode | None, frozenset[cst.CSTNode]]
+
+
 def _without_later(module: Module, bindings: list[Binding], node: cst.CSTNode) -> list[Binding]:
     """The bindings of a name but those behind the place where it is read, or by what is made of it there, in the same
     function and in no loop with it."""
     start, end = module.span(node)
     function, loops = function_around(module, node), module.loops(node)
+    return [
+        binding
+        for binding, (begin, stop, around, repeated) in zip(bindings, _places(module, bindings), strict=True)
+        if stop <= start or begin < end or around is not function or loops & repeated
+    ]
 
-    def is_later(binding: Binding) -> bool:
-        begin, stop = module.span(binding.node)
-        if binding.kind == "parameter" or stop <= start:
-            return False
-        if begin < end and not isinstance(binding.node, ASSIGNS):
-            return False
-        return function_around(module, binding.node) is function and not loops & module.loops(binding.node)
 
-    return [binding for binding in bindings if not is_later(binding)]
+def _places(module: Module, bindings: list[Binding]) -> list[_Place]:
+    """Where the bindings of a name stand: known once, for each place where it is read."""
+    key = ("places of bindings", id(bindings), len(bindings))  # the file keeps its bindings
+    if key not in module.memory:
+        module.memory[key] = [_place(module, binding) for binding in bindings]
+    found: list[_Place] = module.memory[key]
+    return found
+
+
+def _place(module: Module, binding: Binding) -> _Place:
+    node = binding.node
+    begin, stop = module.span(node)
+    begin = -1 if binding.kind == "parameter" else len(module.text) if isinstance(node, ASSIGNS) else begin
+    return begin, stop, function_around(module, node), module.loops(node)
 
 
 def _without_adapters(module: Module, makers: list[Binding], node: cst.BaseExpression) -> list[Binding]:

@@ -17,7 +17,7 @@ from ...source.calls import argument_of, calls_of, function_around
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edit import Edit
-from .flow import is_itself, put_in_again
+from .flow import Variable, is_itself, put_in_again
 from .porting import Porting
 from .sites import Site, shown
 from .training import Names, Training
@@ -79,17 +79,21 @@ def _name(view: Training, same: Sequence[Training]) -> None:
     view.mates = tuple(other for other in same if other is not view)
 
 
-def reaches(module: Module, site: Site, rivals: Sequence[Site], use: cst.CSTNode) -> bool:
-    """Whether a variable may hold this site's trainer where it is used, though `rivals` assign the same variable."""
-    if not rivals or use is site.node:
-        return True
-    places = _places(module, site, rivals)
-    function = function_around(module, use)
-    if function is not function_around(module, site.node):
-        return function not in places.functions
-    if module.span(use)[0] < site.start or places.last_before(use) > site.start:
-        return False
-    return not _are_apart(module, site.node, use)
+def reached(module: Module, site: Site, rivals: Sequence[Site], uses: Sequence[Variable]) -> list[Variable]:
+    """The uses at which a variable may hold this site's trainer, though `rivals` assign the same variable."""
+    if not rivals:
+        return [*uses]
+    places, own = _places(module, site, rivals), function_around(module, site.node)
+    found = []
+    for use in uses:
+        function, start, last = places.of(use)
+        if function is own:
+            held = last <= site.start <= start and not _are_apart(module, site.node, use)
+        else:
+            held = function not in places.functions
+        if held or use is site.node:
+            found.append(use)
+    return found
 
 
 class _Places:
@@ -101,16 +105,18 @@ class _Places:
         self.starts: dict[cst.CSTNode | None, list[int]] = {}
         for site in sorted(sites, key=lambda site: site.start):
             self.starts.setdefault(_block(module, site.node), []).append(site.start)
-        self.found: dict[cst.CSTNode, int] = {}
+        self.found: dict[cst.CSTNode, tuple[cst.CSTNode | None, int, int]] = {}
 
-    def last_before(self, use: cst.CSTNode) -> int:
-        """Where the last site before a use begins, of those that run whenever the use is come to; else -1."""
+    def of(self, use: cst.CSTNode) -> tuple[cst.CSTNode | None, int, int]:
+        """A use's function, where it begins, and where the last site before it does, of those that run whenever the use
+        is come to; else -1."""
         if use not in self.found:
             start = self.module.span(use)[0]
             blocks = (self.starts.get(block, ()) for block in self.module.ancestors(use))
-            self.found[use] = max(
+            last = max(
                 (block[bisect_left(block, start) - 1] for block in blocks if block and block[0] < start), default=-1
             )
+            self.found[use] = function_around(self.module, use), start, last
         return self.found[use]
 
 

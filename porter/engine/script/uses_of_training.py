@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,9 +13,11 @@ from ...source.scopes import Scope
 from .callback_methods import is_get, models_of_callbacks
 from .flow import Variable
 from .sites import Site
-from .trainers import is_another, is_given_another, reaches
+from .trainers import is_another, is_given_another, reached
 from .training import Training, in_reach
 from .where_values_go import held_by, holders
+
+ASKERS = ("hasattr", "getattr", "setattr")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Use:
     outer: cst.CSTNode
     chain: str
     kind: str
+    asker: str = ""  # of a bare one: `hasattr`, `getattr` or `setattr`, where it is their first argument
 
     @cached_property
     def match(self) -> str:
@@ -67,7 +71,14 @@ def _find_use(porting: Training, role: str, name: Variable) -> Use:
         kind = "assign"
     if not chain:
         kind = "bare"
-    return Use(role, name, node, ".".join(chain), kind)
+    return Use(role, name, node, ".".join(chain), kind, _asker(porting, name) if kind == "bare" else "")
+
+
+def _asker(porting: Training, name: Variable) -> str:
+    argument = porting.module.parents[name]
+    call = porting.module.parents[argument]
+    func = call.func if isinstance(call, cst.Call) and call.args and call.args[0] is argument else None
+    return func.value if isinstance(func, cst.Name) and func.value in ASKERS else ""
 
 
 def role_uses(porting: Training, *roles: str) -> tuple[Use, ...]:
@@ -91,8 +102,8 @@ def role_uses(porting: Training, *roles: str) -> tuple[Use, ...]:
 
 def _uses_of_trainer(porting: Training, site: Site) -> list[Use]:
     rivals = [mate.trainer for mate in porting.mates if mate.trainer is not None]
-    nodes = _nodes_of(porting, site)
-    return [_use(porting, "trainer", node) for node in nodes if reaches(porting.module, site, rivals, node)]
+    nodes = reached(porting.module, site, rivals, _nodes_of(porting, site))
+    return [_use(porting, "trainer", node) for node in nodes]
 
 
 def _uses_of_model(porting: Training, site: Site) -> tuple[Use, ...]:
@@ -127,8 +138,8 @@ def _models_of_callbacks(porting: Training) -> list[Variable]:
 
 def _is_merging(porting: Training, use: cst.CSTNode) -> bool:
     """Whether a use only has a saved adapter merged into the model."""
-    around = porting.module.parents[use]
-    return porting.module.parents.get(around) in porting.module.memory.get("merged", {})
+    merged: Mapping[cst.CSTNode, object] = porting.module.memory.get("merged", {})
+    return bool(merged) and porting.module.parents.get(porting.module.parents[use]) in merged
 
 
 def _is_before(porting: Training, site: Site, use: cst.CSTNode) -> bool:

@@ -58,9 +58,11 @@ def followed(module: Module, starts: list[Place | cst.Call], *, placed: bool) ->
         if found in seen:
             continue
         seen[found] = None
-        uses = module.references(found.variable, found.scope) if isinstance(found, Place) else [found]
-        for use in uses:
-            pending += placed_on(use)
+        asked = ("goes on to", found, placed, len(module.memory.get("merged", {})))
+        if asked not in module.memory:  # a variable is asked for each site that it holds
+            uses = module.references(found.variable, found.scope) if isinstance(found, Place) else [found]
+            module.memory[asked] = [further for use in uses for further in placed_on(use)]
+        pending += module.memory[asked]
     places = [found for found in seen if isinstance(found, Place)]
     calls = [found for found in seen if not isinstance(found, Place)]
     used = [call for call in calls if isinstance(a := module.parents[call], cst.Attribute) and not is_placed(a)]

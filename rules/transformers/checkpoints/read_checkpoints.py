@@ -14,14 +14,15 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, Value, step
-from porter.packs.script import Unknown, evaluate, function_around, inside, is_same, origins, role_uses
+from porter.packs.script import Module, Unknown, evaluate, function_around, inside, is_same, origins, role_uses
 from porter.packs.training import in_callback, is_behind
 
 PART_OF = "TP314"
 LISTS = re.compile(r"\b(listdir|i?glob|iterdir|scandir|walk)\(")  # what gives the names in a folder
 
 LAST = ("transformers.trainer_utils.get_last_checkpoint", "transformers.get_last_checkpoint")
-ASKED, GIVEN = "whether checkpoints are named", "what functions give back"  # of the module's memory
+# Of the module's memory.
+ASKED, GIVEN, SAVING = "whether checkpoints are named", "what functions give back", "what may save a model"
 NAMED = re.compile(r"""(?:^|[/\\}"'])checkpoint-""")
 # `checkpoint-500`, `glob("out/checkpoint*")`, `name.startswith("checkpoint")`, `"checkpoint" in name`.
 NAMES = re.compile(
@@ -53,12 +54,12 @@ def say_read_checkpoints(porting: Porting) -> None:
 @step(Phase.NAME, of="trainer")
 def say_only_checkpoints(porting: Porting) -> None:
     """Say that what is trained lies in checkpoints alone, where nothing of the file saves it or gives it back."""
-    module, site, strategy = porting.module, porting.trainer, porting.value("save.strategy")
+    site, strategy = porting.trainer, porting.value("save.strategy")
     if site is None or porting.loop is not None:
         return
     never = strategy is not None and strategy.known and str(strategy.literal) in ("no", "False")
     trains = any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer"))
-    if never or not trains or any(_may_save(porting, call) for call in module.calls):
+    if never or not trains or _may_save(porting):
         return
     names = "|".join(
         re.escape(name) for name in sorted({porting.names.model, porting.names.trainer, str(site.variable)})
@@ -96,15 +97,26 @@ def _is_given_back(porting: Porting, names: str) -> bool:
     return False
 
 
-def _may_save(porting: Porting, call: cst.Call) -> bool:
-    """Whether a call may save the model: a method that does, or a function about saving that gets it."""
-    func, code = call.func, porting.module.code
-    if isinstance(func, cst.Attribute) and SAVES.search(func.attr.value):
-        return re.search(r"(?i)token|processor|data|rows", code(func.value)) is None
-    if not re.search(r"(?i)save|upload|push|export|merge", code(func)):
-        return False
+def _may_save(porting: Porting) -> bool:
+    """Whether a call of the file may save the model: a method that does, or a function about saving that gets it."""
+    if SAVING not in porting.module.memory:  # once a file, for all its trainers
+        porting.module.memory[SAVING] = _saving(porting.module)
+    always, words = porting.module.memory[SAVING]
     given = {porting.names.model, porting.names.trainer, getattr(porting.trainer, "variable", None)}
-    return any(name in re.findall(r"\w+", code(argument)) for argument in call.args for name in given if name)
+    return always or not words.isdisjoint(name for name in given if name)
+
+
+def _saving(module: Module) -> tuple[bool, frozenset[str]]:
+    """Whether a method of the file saves a model, and the words of what functions about saving get."""
+    words: set[str] = set()
+    for call in module.calls:
+        func = call.func
+        if isinstance(func, cst.Attribute) and SAVES.search(func.attr.value):
+            if re.search(r"(?i)token|processor|data|rows", module.code(func.value)) is None:
+                return True, frozenset()
+        elif re.search(r"(?i)save|upload|push|export|merge", module.code(func)):
+            words.update(word for argument in call.args for word in re.findall(r"\w+", module.code(argument)))
+    return False, frozenset(words)
 
 
 @step(Phase.NAME, of="trainer", fills=("checkpoints",))
