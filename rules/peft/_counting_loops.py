@@ -27,6 +27,8 @@ def say_packed(porting: Porting, counted: cst.CSTNode) -> None:
     held = porting.value("model.quantization")
     if held is None or (held.known and held.literal not in FOUR_BITS):
         return
+    if not held.known and "load_in_8bit" in held.code and "4bit" not in held.code:
+        return
     when = "" if held.known else " where it quantises the base to 4 bits"
     message = (
         f"The GPU run counts half of the quantised weights here{when}, as bitsandbytes packs two into each element "

@@ -1,4 +1,4 @@
-"""save_steps=0: transformers saves no checkpoint but the last; Orbax divided by it."""
+"""Runs that save no checkpoint: Orbax divided by `save_steps=0`, and there is no best one to load."""
 
 from __future__ import annotations
 
@@ -28,3 +28,18 @@ trainer.train()
 def test_no_checkpoint_is_due(pin: str, want: str) -> None:
     port = port_module(parse_module(SCRIPT.format(pin=pin).encode(), "train.py"), Options(processes=1))
     assert want in port.after
+
+
+@pytest.mark.parametrize(("evaluates", "status"), [("no", "ported"), ("steps", "partial")])
+def test_the_best_of_no_checkpoints_is_not_loaded(evaluates: str, status: str) -> None:
+    given = f'save_strategy="no", eval_strategy="{evaluates}", load_best_model_at_end=True'
+    script = (
+        SCRIPT.format(pin="")
+        .replace("save_steps=0", given)
+        .replace("train_dataset", "eval_dataset=rows, train_dataset")
+    )
+    port = port_module(parse_module(script.encode(), "train.py"), Options(processes=1))
+    assert port.status == status and "load_best" not in port.after.replace("load_best_model_at_end with", "")
+    (row,) = (row for row in port.fields if row.source.endswith(".load_best_model_at_end"))
+    assert row.fate == "exact"
+    assert any("transformers ends at its start" in each.message for each in port.findings) is (status == "partial")

@@ -49,10 +49,10 @@ def training_config(porting: Porting) -> Call:
 
 
 def loads_best(porting: Porting) -> bool:
-    """Whether the script may load the best checkpoint after training."""
+    """Whether the script may load the best checkpoint after training; there is none where it saves none."""
     value = porting.value("save.best_at_end")
     asked = "load_best_model_at_end" in porting.module.text
-    return value is not None and (value.is_literal(True) or (not value.known and asked))
+    return _saves(porting) and value is not None and (value.is_literal(True) or (not value.known and asked))
 
 
 def keeps_best(porting: Porting) -> bool:
@@ -68,7 +68,7 @@ def _silent(porting: Porting) -> str:
     """Marks of what TrainingConfig does without a word: it saves nothing, it reports to nobody."""
     places = ["log.report_to"] if reporters(porting) == [] else []
     if not _saves(porting):
-        places.append("save.strategy")
+        places += ["save.strategy", "save.best_at_end"]
     places += ["run.push_to_hub"] if porting.known("run.push_to_hub") is False else []
     places += ["save.best_at_end"] if porting.known("save.best_at_end") is False else []
     site = porting.trainer
@@ -206,6 +206,8 @@ def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
             message = 'resume_from_checkpoint with save_strategy "no": Tunix resumes and saves in one place.'
             site = porting.trainer
             porting.find(site.rule, "error", message, "Save checkpoints, or start anew.", site.line, site.column)
+        if porting.known("save.best_at_end") is True:
+            _check_strategies(porting)
         return []
     folder = porting.output_dir()
     start = f"{porting.rt('resume_dir' if porting.resumes == 'True' else 'fresh_dir')}({folder})"
