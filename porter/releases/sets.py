@@ -219,3 +219,15 @@ class _Choice:
         if later[library] >= len(self.known.releases(library)):
             return False
         return claim.holds(places[claim.library], places) and not claim.holds(later[claim.library], later)
+
+
+def within_known(library: str, pins: Sequence[Pin]) -> Sequence[Pin]:
+    """What pins ask for of the releases that are recorded: the first for an older one, the last for a newer one."""
+    releases = history().releases(library)
+    exact = next((key(version) for sign, version in pins if sign in ("==", "===", "~=", "<", "<=")), None)
+    if exact is not None and exact < key(releases[0]):
+        return [("==", releases[0])]
+    least = next((key(version) for sign, version in pins if sign in ("==", "===", "~=", ">", ">=")), None)
+    if least is not None and least > key(releases[-1]):
+        return [("==", releases[-1])]
+    return pins

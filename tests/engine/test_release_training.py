@@ -48,6 +48,7 @@ def test_mistral_took_no_mean_over_tokens_before_4_48(model: str, release: str, 
     ("releases", "shuffling"),
     [
         ("trl==0.7.4 transformers==4.35.2 accelerate==0.24.1", "drawn"),
+        ("trl==0.7.4 transformers==4.35.2 accelerate==0.18.0", "drawn"),  # older than all that are recorded
         ("trl==0.7.4 transformers==4.35.2 accelerate==0.25.0", "summed"),
         ("trl==0.7.11 transformers==4.37.2", "drawn"),
         ("trl==0.7.11 transformers==4.38.2", ""),

@@ -186,7 +186,7 @@ def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) 
             return Date(out[-1], f"{why}committed")
     fitting = _out_with(transformers, able, days)
     if transformers.day is not None:
-        fitting = [release for release in fitting if history().date("trl", release) <= transformers.day]
+        fitting = [release for release in fitting if history().date("trl", release) <= transformers.day] or fitting[:1]
     newest = transformers.version == history().releases("transformers")[-1]
     if newest or not able or not (fitting or transformers.pinned):
         return None
@@ -319,7 +319,7 @@ def _of_last_commit(porting: Training, library: str) -> Date | None:
     out = [release for release in able if history().date(library, release) <= day]
     known = history().releases(library)
     if able and able[0] == known[0] and not out:
-        return Date(known[0], f"the first release that is known, and the script was last committed on {day}")
+        return Date(known[0], f"the first release that is known, and the script was last committed on {day}", day=day)
     if not out or out[-1] == known[-1]:
         return None
     return Date(out[-1], f"the newest release on {day}, when the script was last committed", day=day)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...releases.history import history
-from ...releases.sets import choose
+from ...releases.sets import choose, within_known
 from ...releases.uses import Use, uses_of
 from ...releases.versions import Pin, pins_of
 from ...runtime.facts.field_tables import version_key
@@ -20,7 +20,7 @@ CHOSEN = ("transformers and accelerate of the row order",)
 def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
     """The accelerate beside the releases of `versions` and how it is known; None where all order rows as today's."""
     pinned = _pinned(porting, versions)
-    asked: dict[str, Sequence[Pin]] = {"accelerate": pinned} if pinned else {}
+    asked: dict[str, Sequence[Pin]] = {"accelerate": within_known("accelerate", pinned)} if pinned else {}
     for library in ("trl", "transformers"):
         version, _, why = versions.get(library, "newest table").partition(" ")
         if "of the day of" in why and library == "transformers":
@@ -37,7 +37,10 @@ def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
     if all(shuffling_of(transformers, accelerate, processes) == "seeded" for processes in (1, 2)):
         return None
     porting.answers[CHOSEN] = transformers, accelerate
-    return f"{accelerate} ({chosen['accelerate'].why})"
+    why = chosen["accelerate"].why
+    if pinned and asked["accelerate"] != pinned:
+        why = f"pinned: {','.join(map(''.join, pinned))}, the nearest that is known"
+    return f"{accelerate} ({why})"
 
 
 def _pinned(porting: Training, versions: Mapping[str, str]) -> list[Pin]:
@@ -52,7 +55,7 @@ def _pinned(porting: Training, versions: Mapping[str, str]) -> list[Pin]:
 def accelerate_beside(porting: Training) -> str:
     """The accelerate that the script ran with: pinned, or that of the day of the other releases."""
     pinned = _pinned(porting, porting.versions)
-    asked: dict[str, Sequence[Pin]] = {"accelerate": pinned} if pinned else {}
+    asked: dict[str, Sequence[Pin]] = {"accelerate": within_known("accelerate", pinned)} if pinned else {}
     for library in ("trl", "transformers"):
         version, _, why = porting.versions.get(library, "newest table").partition(" ")
         if version[:1].isdigit() and "newest table" not in why:

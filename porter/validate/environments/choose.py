@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
 from ...releases.plain_arguments import clashes, plain_arguments
-from ...releases.sets import Chosen, choose
+from ...releases.sets import Chosen, choose, within_known
 from ...releases.uses import Use, uses_of
-from ...releases.versions import fits, key, pins_of
+from ...releases.versions import fits, pins_of
 from ...source.notebooks.program import is_notebook, program_text
 from ...source.project.pins import installed_by, packages_installed, packages_of_project, pins_of_project
 from ...source.project.printed import printed_by
@@ -193,7 +193,7 @@ def _chosen(
     """
     found: list[dict[str, Chosen]] = []
     for limits in (asked, pins, {}):
-        limits = {library: _within_known(library, wanted) for library, wanted in limits.items()}
+        limits = {library: list(within_known(library, wanted)) for library, wanted in limits.items()}
         try:
             chosen = choose(uses, limits)
             found.append(chosen)
@@ -216,17 +216,6 @@ def _with_transformers(
     if any(all(fits(one, *pin) for pin in together) for one in history().releases("transformers")):
         return asked | {"transformers": together}
     return {"transformers": pins} | ({"trl": asked["trl"]} if "trl" in asked else {})
-
-
-def _within_known(library: str, pins: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    releases = history().releases(library)
-    exact = next((key(version) for sign, version in pins if sign in ("==", "===", "~=", "<", "<=")), None)
-    if exact is not None and exact < key(releases[0]):
-        return [("==", releases[0])]
-    least = next((key(version) for sign, version in pins if sign in ("==", "===", "~=", ">", ">=")), None)
-    if least is not None and least > key(releases[-1]):
-        return [("==", releases[-1])]
-    return pins
 
 
 def _lacking(releases: dict[str, str], uses: list[Use]) -> bool:
