@@ -237,3 +237,23 @@ def test_keywords_that_only_the_run_knows_stay_in_the_object() -> None:
     assert found.status == "ported", found.findings
     assert "BitsAndBytesConfig(**c['quantization'])\n" in found.after and "quantization=config" in found.after
     assert "arguments import BitsAndBytesConfig" in found.after
+
+
+def test_also_where_only_the_arguments_object_knows_its_precision() -> None:
+    """A dictionary that can't be read: the adapters' type is said with where it holds."""
+    text = CAST.format(release="0.8.6", trainer="SFT", more="", config="BitsAndBytesConfig(load_in_4bit=True)")
+    text = text.replace("import SFTConfig, SFT", "import SFT").replace('SFTConfig("out")', "made(seed=1)")
+    text = text.replace("BitsAndBytesConfig\n", "BitsAndBytesConfig, TrainingArguments\n").replace(
+        "processing_class", "tokenizer"
+    )
+    made = """
+
+def made(**more):
+    settings = {"output_dir": "out", "bf16": True}
+    settings.update(more)
+    return TrainingArguments(**settings)
+
+
+tokenizer ="""
+    found = str(port(text.replace("\ntokenizer =", made, 1)).findings)
+    assert "of a base of 4 bits in bfloat16 where it trains under bf16=True" in found

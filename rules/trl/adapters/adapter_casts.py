@@ -35,8 +35,9 @@ def say_adapters_type(porting: Training) -> None:
     day = version_key(release or "99")
     if name in CAST_SINCE and day >= CAST_SINCE[name]:
         base, when = "a quantised base", "" if quantised else " where the script quantises it"
-    elif UNDER_BF16[0] <= day < UNDER_BF16[1] and _put_in_under_bf16(porting):
+    elif UNDER_BF16[0] <= day < UNDER_BF16[1] and (under := _put_in_under_bf16(porting)) is not False:
         base, when = "a base of 4 bits", "" if quantised else " where the script holds it so"
+        when += "" if under else f"{' and' if when else ' where it'} trains under bf16=True"
     else:
         return
     if name in CAST_SINCE and day >= CAST_SINCE[name] and porting.known("precision.fp16") is True:
@@ -54,10 +55,15 @@ def say_adapters_type(porting: Training) -> None:
     porting.find(trainer.rule, "info", message, "", trainer.line, trainer.column)
 
 
-def _put_in_under_bf16(porting: Training) -> bool:
-    """Whether the trainer puts the adapters in, into a base that may be of 4 bits, and trains under bf16."""
+def _put_in_under_bf16(porting: Training) -> bool | None:
+    """Whether the trainer puts the adapters in, into a base that may be of 4 bits, and trains under bf16; None where
+    the arguments object alone knows its precision (`TrainingArguments(**settings)`)."""
     given, held = porting.trainer.argument("peft_config") if porting.trainer else None, porting.value(PLACE)
     if given is None or given.value.is_literal(None) or held is None or held.is_literal("int8"):
         return False
     own = porting.config.argument("bf16") if porting.arguments_object and porting.config is not None else None
-    return own.value.is_literal(True) if own is not None else porting.known("precision.bf16") is True
+    if own is not None:
+        return own.value.is_literal(True) or (False if own.value.kind == "literal" else None)
+    if porting.arguments_object and (porting.config is None or porting.config.unknown_keywords):
+        return None
+    return porting.known("precision.bf16") is True
