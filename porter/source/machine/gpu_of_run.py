@@ -83,6 +83,7 @@ class GpuNames:
 
 
 GPU_NAMES, NONE = "names of what is on a GPU", GpuNames()  # of `Module.memory`
+SPEAKS = "whether a file speaks of GPUs"  # of the same
 
 
 def gpu_names(module: Module) -> GpuNames:
@@ -122,7 +123,12 @@ def device_named(module: Module, made: cst.BaseExpression | None) -> cst.BaseExp
 def speaks_of_gpu(module: Module) -> bool:
     """Whether a file has the name of anything that asks for a GPU."""
     names = gpu_names(module)
-    return any(name.rsplit(".", 1)[-1] in module.text for name in (*names.asking, *names.on_gpu, *names.gpu_build))
+    known, found = module.memory.get(SPEAKS, (None, False))
+    if known is not names:  # asked for every call of the file, and looks through all of its text
+        every = (*names.asking, *names.on_gpu, *names.gpu_build)
+        found = any(name.rsplit(".", 1)[-1] in module.text for name in every)
+        module.memory[SPEAKS] = names, found
+    return bool(found)
 
 
 def is_device(module: Module, node: cst.BaseExpression) -> bool:
