@@ -193,3 +193,23 @@ def test_a_tokenizer_that_the_trainer_makes_is_not_there_before(
 def test_a_comment_on_gradients_goes_with_their_guard(said: str, stays: str) -> None:
     after = port(script(IDS, f"with torch.no_grad():{said}", "    print(model.generate(**ids))")).after
     assert f"with mesh:{stays}\n    print(rt.generate(" in after
+
+
+@pytest.mark.parametrize(
+    ("part", "kinds"),
+    [
+        ("{'type': 'image', 'image': 'a.png'}", "image"),
+        ("{'type': 'image'}, {'type': 'audio', 'audio': sound}", "audio and image"),
+        ("{'type': 'text', 'text': 'an image'}", ""),
+        ("{'type': 'image', 'width': 3}", ""),  # no part of a message
+    ],
+)
+def test_what_messages_show_beside_their_text_is_not_seen(part: str, kinds: str) -> None:
+    lines = f"messages = [{{'role': 'user', 'content': [{part}, {{'type': 'text', 'text': 'What is it?'}}]}}]\n"
+    lines += "ids = tokenizer.apply_chat_template(messages, return_tensors='pt', return_dict=True)\n"
+    found = port(script(lines + "model.generate(**ids)"))
+    said = [each.message for each in found.findings if each.message.startswith("Messages with")]
+    assert said == ([f"Messages with {kinds}: {SEEN}"] if kinds else [])
+
+
+SEEN = "Tunix's model is of text alone, and the port answers without what they show."

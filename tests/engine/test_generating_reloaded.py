@@ -118,3 +118,17 @@ def test_a_function_that_hands_the_model_on(again: bool) -> None:
     assert ("rt.generate" in found.after) is not again
     errors = [finding.message for finding in found.findings if finding.severity == "error"]
     assert bool(errors) is again, found.after
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [("torch.float16", True), ("torch.half", True), ("torch.bfloat16", False), ("torch.float32", False)],
+)
+def test_what_is_merged_in_float16_is_said_to_be_in_bfloat16(given: str, told: bool) -> None:
+    lines = AGAIN.replace("device_map='auto'", f"torch_dtype={given}").replace(".to('cuda')", "")
+    ids = "ids = tokenizer('a', return_tensors='pt')\nmodel.generate(**ids)\n"
+    for text, saved in ((lines, True), (lines.replace("model.save_pretrained('merged')\n", ""), False)):
+        said = [
+            each.message for each in port(PEFT + script(text + ids)).findings if "saved in bfloat16" in each.message
+        ]
+        assert bool(said) is (told and saved)

@@ -57,6 +57,12 @@ def test_what_stays_is_of_the_port_s_day_and_the_port_s_libraries_stand_beside(w
     assert changed_words(words, FACTS, "tpu-port[tpu]", {"peft", "accelerate", "torch"}) == want
 
 
+@pytest.mark.parametrize("branch", ["", ".git", "@v4.33.0", ".git@refs/pull/25740/head", "@feature/x#egg=y"])
+@pytest.mark.parametrize("host", ["git+https://github.com", "git+ssh://git@github.com"])
+def test_a_branch_of_the_port_s_own_libraries_goes(host: str, branch: str) -> None:
+    assert changed_words(f"{host}/huggingface/transformers{branch} rich", FACTS, "") == "rich"
+
+
 def test_a_pin_that_goes_where_the_port_s_libraries_are_there_already() -> None:
     assert changed_words("peft==0.4.0 rich", FACTS, "", {"peft"}) == "peft rich"
 

@@ -176,7 +176,9 @@ def name_of(word: str) -> str:
     if text.startswith("-") or not text.strip(" \t\r\n\\"):
         return ""
     if "://" in text or text.startswith("git+"):
-        text = re.sub(r"[#@][^/]*$", "", text).rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
+        host, _, path = text.partition("://")[2].partition("/") if "://" in text else ("", "/", text)
+        path = re.split(r"[#@]", path, maxsplit=1)[0] if host else re.sub(r"[#@][^/]*$", "", path)
+        text = path.rstrip("/").rsplit("/", 1)[-1].removesuffix(".git")
     if text.startswith("{"):
         text = text.strip("{}").strip("_")
     return re.split(r"[\s<>=!~\[;@]", text, maxsplit=1)[0].lower().replace("_", "-")

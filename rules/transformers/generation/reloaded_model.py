@@ -107,11 +107,24 @@ def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
         message = "merge_and_unload: PEFT rounds what it merges into this base to 4 or 8 bits again, and saves that;"
         message += " the port saves the sum in 16 bits."
         porting.find(ID, "info", message, "", *porting.module.location(call))
+    elif chain.is_saved and (half := _half_precision(porting, call)) is not None:
+        message = "Loaded, merged and saved in bfloat16, whose last bits round small changes away; the GPU run's is "
+        message += f"float16 ({shortened(porting.module.code(half))})."
+        porting.find(ID, "info", message, "Cast what is saved where float16 is wanted.", *porting.module.location(half))
     if not chain.is_sure:
         path = next((shortened(porting.module.code(argument.value)) for argument in call.args[:1]), "")
         message = f"{path}: of which family this model is, isn't known at port time; the port loads it with Tunix."
         fix = "Check it: rt.load_trained names the family of one that Tunix hasn't, behind the training."
         porting.find(ID, "warning", message, fix, *porting.module.location(call))
+
+
+def _half_precision(porting: Porting, call: cst.Call) -> cst.BaseExpression | None:
+    """The type that a model is loaded in, where that is float16 as it is written."""
+    for argument in call.args:
+        named = argument.keyword is not None and argument.keyword.value in ("torch_dtype", "dtype")
+        if named and re.search(r"(?<!b)float16\b|\bhalf\b", porting.module.code(argument.value)):
+            return argument.value
+    return None
 
 
 def _is_candidate(porting: Porting, call: cst.Call) -> bool:
