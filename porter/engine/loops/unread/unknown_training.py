@@ -28,6 +28,7 @@ TRAINER = re.compile(
 )
 MAKES = re.compile(r"Trainer\w*\(")
 RUNS = re.compile(r"\.(?:train|fit|learn|finetune|fine_tune)\(")
+MADE = re.compile(r"(?:\w+\.)*\w*[Tt]rainer\w*\(")
 OF_A_PORT = {"jax", "tunix", "flax", "porter", "porter_runtime"}
 BY_SCRIPT = "Write that training as a script of TRL or transformers and port it"
 
@@ -44,7 +45,7 @@ def find_unknown_training(porting: Training) -> str | None:
     if MAKES.search(text) or ".backward(" in text:
         if (name := _unknown_trainer(porting) or _lone_step(porting)) is not None:
             return name
-    return embedded_script(porting, RULE)
+    return _made_elsewhere(porting) or embedded_script(porting, RULE)
 
 
 def _framework(porting: Training) -> str | None:
@@ -105,6 +106,26 @@ def _unknown_trainer(porting: Training) -> str | None:
             fix = f"{BY_SCRIPT}, or keep it on the GPU."
         porting.find(RULE, "error", message, fix, line, column, todo=False, key=OWN_WAY)
         return home or name
+    return None
+
+
+def _made_elsewhere(porting: Training) -> str | None:
+    """A trainer that a function of another module makes: `trainer = load_trainer(model, rows)`, `trainer.train()`."""
+    module = porting.module
+    if not RUNS.search(module.text) or not MADE.search(module.text):
+        return None
+    for call in module.calls:
+        held = call.func.value if isinstance(call.func, cst.Attribute) and call.func.attr.value == "train" else None
+        made = module.single_binding(held) if isinstance(held, cst.Name) else None
+        if made is None or not isinstance(made.value, cst.Call) or not MADE.match(f"{module.code(made.value)}("):
+            continue
+        home = module.qualified(made.value.func) or ""
+        if not project_file(module.path, home):
+            continue
+        message = f"{module.code(made.value.func)} is {home}, which makes the trainer in another file of the project."
+        fix = "Port the script that calls it as a .py file: its project's modules are ported with it."
+        porting.find(RULE, "error", message, fix, *module.location(call), todo=False)
+        return home
     return None
 
 

@@ -1,0 +1,48 @@
+"""Trainers that a function of another file makes, in a notebook, whose project's modules aren't ported with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from porter.front.with_modules import port_with_modules
+from porter.port import Options
+
+MODULE = """\
+from trl import SFTTrainer
+
+def load_trainer(rows):
+    return SFTTrainer("Qwen/Qwen3-0.6B", train_dataset=rows)
+"""
+CELL = """\
+from datasets import load_dataset
+from src.training import load_trainer
+trainer = load_trainer(load_dataset("x", split="train"))
+{line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [("trainer.train()", "unsupported"), ("trainer.evaluate()", "unchanged")],
+)
+def test_a_notebook_that_trains_by_a_module_is_not_silent(tmp_path: Path, line: str, status: str) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/training.py").write_text(MODULE)
+    cell = {"cell_type": "code", "source": CELL.format(line=line), "metadata": {}, "outputs": [], "execution_count": 1}
+    (tmp_path / "notebooks").mkdir()
+    notebook = tmp_path / "notebooks/train.ipynb"
+    notebook.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}))
+    found = port_with_modules(notebook, Options())
+    assert found.status == status
+    assert [each.rule for each in found.findings] == (["TP004"] if status == "unsupported" else [])
+
+
+def test_a_script_is_ported_with_that_module(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/training.py").write_text(MODULE)
+    (tmp_path / "train.py").write_text(CELL.format(line="trainer.train()"))
+    found = port_with_modules(tmp_path / "train.py", Options())
+    assert found.status == "ported" and len(found.modules) == 1
