@@ -10,7 +10,7 @@ import pytest
 import torch
 from datasets import Dataset
 
-from porter.validate.torch_side.read_torch import keep_own_keyword, marks, token_losses, without_dropout
+from porter.validate.torch_side.read_torch import dropouts, keep_own_keyword, marks, token_losses, without_dropout
 
 
 class Stream:
@@ -33,6 +33,14 @@ def test_rows_within_rows_have_no_losses_of_their_own() -> None:
     losses = token_losses(SimpleNamespace(logits=torch.zeros(2, 5, 7)), labels)
     assert losses is not None and losses.shape == (2, 5)
     assert token_losses(SimpleNamespace(logits=torch.zeros(2, 1, 5, 7)), labels[:, None]) is None
+
+
+@pytest.mark.parametrize(("adapter", "found"), [("lora_A", [0.05]), ("weight", [])])
+def test_a_merged_adapters_dropout_is_no_setting_of_the_training(adapter: str, found: list[float]) -> None:
+    model = torch.nn.Module()
+    model.register_parameter(adapter, torch.nn.Parameter(torch.zeros(2)))
+    model.peft_config = {"default": SimpleNamespace(lora_dropout=0.05)}  # type: ignore[assignment]
+    assert dropouts(model) == found
 
 
 @pytest.mark.parametrize(("given", "off"), [({}, True), ({"disable_dropout": False}, False)])

@@ -167,7 +167,11 @@ def keep_own_keyword(args: Any, frame: FrameType | None) -> None:
 
 
 def dropouts(model: Any) -> list[float]:
-    """LoRA dropouts as the source asked for them, of the adapters that are there; none without any."""
+    """LoRA dropouts as the source asked for them, of the adapters that are there; none without any.
+
+    A model into which an adapter was merged keeps its configuration."""
+    if not any("lora_" in name for name, _ in model.named_parameters()):
+        return []
     configs = getattr(getattr(model, "module", model), "peft_config", {})
     found = (getattr(config, "_porter_dropout", getattr(config, "lora_dropout", 0.0)) for config in configs.values())
     return sorted({float(dropout or 0.0) for dropout in found})
