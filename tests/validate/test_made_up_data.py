@@ -33,6 +33,27 @@ print(os.path.exists("cache"), os.path.exists("cache.json"), next(csv.DictReader
 """
 
 
+def test_rows_that_are_drawn_by_the_real_data_s_number(project: tuple[Path, Path]) -> None:
+    work, script = project
+    lines = (
+        "import random",
+        "import pandas as pd",
+        "assert not pd.DataFrame({'a': [1]}).empty",
+        "try: random.sample([1, 2], 3)",
+        "except ValueError: print('nothing is made up yet')",
+        "rows = pd.read_csv('nowhere.csv')",
+        "drawn = rows.sample(n=60000, random_state=42)",
+        "assert sorted(drawn.index) == list(rows.index) and len(rows.sample(3)) == 3",
+        "assert len(rows.sample(60000, replace=True)) == 60000",
+        "assert len(random.sample(rows.to_dict('records'), 60000)) == len(rows)",
+    )
+    settings(work, script, "\n".join(lines))
+    run = observed(work, "source", script)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == "nothing is made up yet"
+    assert "60000 rows were to be drawn" in run.stderr
+
+
 @pytest.mark.real
 def test_every_way_of_reading_and_the_same_rows_in_the_port(
     project: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch

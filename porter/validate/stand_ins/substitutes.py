@@ -23,6 +23,7 @@ from ..observing.settings import Settings
 from ..observing.spelling import by_place
 from ..preloading import client as preloading
 from .data.columns import rows_of_a_step
+from .data.drawn import patch_draws
 from .data.healing import mark, patch_datasets, rows_needed, there
 from .data.missing_files import MissingFiles, patch_files
 from .data.plan import LISTS, DataPlan, rows_of, users_frame
@@ -284,6 +285,7 @@ def patch_loaders(substitutes: Substitutes) -> None:
         substitutes.note("columns of datasets were lists, as before datasets 4: the script uses one as a list")
     patch_datasets(rows_needed(settings.steps, rows_of_a_step(settings.sources)), lists)
     patch_files(substitutes.missing)
+    patch_draws(lambda: bool(substitutes.missing.plan.entries), substitutes.note)
     stand_in_weights(substitutes)
 
     import transformers
