@@ -46,8 +46,8 @@ COMPARISON: dict[type[cst.BaseCompOp], Callable[[Any, Any], Any]] = {
     cst.LessThanEqual: operator.le,
     cst.GreaterThan: operator.gt,
     cst.GreaterThanEqual: operator.ge,
-    cst.Is: operator.is_,
-    cst.IsNot: operator.is_not,
+    cst.Is: lambda one, other: one == other if isinstance(one, str) else one is other,  # a constant is its name here
+    cst.IsNot: lambda one, other: one != other if isinstance(one, str) else one is not other,
 }
 SIMPLE = (bool, int, float, str, bytes, type(None))
 DECIDED = "conditions that are answered"  # of `Module.memory`: what an expression is, by itself
