@@ -257,3 +257,20 @@ def made(**more):
 tokenizer ="""
     found = str(port(text.replace("\ntokenizer =", made, 1)).findings)
     assert "of a base of 4 bits in bfloat16 where it trains under bf16=True" in found
+
+
+@pytest.mark.parametrize("given", ["ARGS.bf16", "len(sys.argv) > 1", "torch.cuda.is_bf16_supported()", "False"])
+def test_also_where_the_run_decides_its_precision(given: str) -> None:
+    """What a flag says is neither yes nor no; what is known is said without a condition, or not at all."""
+    text = CAST.format(
+        release="0.8.6", trainer="DPO", more=f", bf16={given}", config="BitsAndBytesConfig(load_in_4bit=True)"
+    )
+    text = text.replace("import DPOConfig, DPO", "import DPO").replace("DPOConfig(", "TrainingArguments(")
+    text = text.replace("BitsAndBytesConfig\n", "BitsAndBytesConfig, TrainingArguments\n")
+    before = (
+        "\nimport argparse, sys, torch\nPARSER = argparse.ArgumentParser()\nPARSER.add_argument('--bf16', type=bool)\n"
+    )
+    text = text.replace("\ntokenizer =", f"{before}ARGS = PARSER.parse_args()\ntokenizer =", 1)
+    said = "of a base of 4 bits in bfloat16"
+    said += "" if "torch" in given else " where it trains under bf16=True"
+    assert (said in str(port(text.replace("processing_class", "tokenizer")).findings)) is (given != "False")

@@ -57,7 +57,7 @@ def say_adapters_type(porting: Training) -> None:
 
 def _put_in_under_bf16(porting: Training) -> bool | None:
     """Whether the trainer puts the adapters in, into a base that may be of 4 bits, and trains under bf16; None where
-    the arguments object alone knows its precision (`TrainingArguments(**settings)`)."""
+    only the run knows its precision (`bf16=args.bf16`, `TrainingArguments(**settings)`)."""
     given, held = porting.trainer.argument("peft_config") if porting.trainer else None, porting.value(PLACE)
     if given is None or given.value.is_literal(None) or held is None or held.is_literal("int8"):
         return False
@@ -66,4 +66,5 @@ def _put_in_under_bf16(porting: Training) -> bool | None:
         return own.value.is_literal(True) or (False if own.value.kind == "literal" else None)
     if porting.arguments_object and (porting.config is None or porting.config.unknown_keywords):
         return None
-    return porting.known("precision.bf16") is True
+    asked = porting.value("precision.bf16")
+    return asked is not None and (asked.is_literal(True) or (False if asked.known else None))
