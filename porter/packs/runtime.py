@@ -7,8 +7,8 @@ from ..runtime.facts.generation_settings import DEFAULTS as GENERATION_DEFAULTS
 from ..runtime.facts.generation_settings import IDLE as IDLE_SETTINGS
 from ..runtime.facts.generation_settings import OF_FORWARD, PIPELINE_SETTINGS, asks_nothing
 from ..runtime.facts.generation_settings import REFUSED as REFUSED_SETTINGS
-from ..runtime.facts.mistral_means import NAMED_MULTIMODAL
 from ..runtime.facts.releases import release as trl_release
+from ..runtime.facts.releases.mistral_means import NAMED_MULTIMODAL
 from ..runtime.settings.post_init import OF_TRL as CONFIGS_OF_TRL
 from ..runtime.settings.unsloth_defaults import unsloth_beside, unsloth_defaults, unsloth_on
 

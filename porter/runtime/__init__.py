@@ -49,7 +49,7 @@ _HOMES = {
     "saving.merging": ("merge_adapter", "merge_and_unload"),
     "training.metrics_files": ("log_metrics", "save_metrics"),
     "training.metrics_trainer": ("MetricsTrainer",),
-    "facts.mistral_means": ("mean_over", "undivided"),
+    "facts.releases.mistral_means": ("mean_over", "undivided"),
     "settings.mixtures": ("get_dataset",),
     "models.load_model": ("load_model",),
     "training.optimizers": (

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from porter.runtime.facts.release_habits import names_runs
+from porter.runtime.facts.releases.habits import names_runs
 
 from .porting import port, sft_script
 

@@ -173,6 +173,53 @@ def test_what_wraps_is_counted_where_a_mean_over_tokens_is_taken(tiny_mesh: Any)
     assert round(1 / new["nll_scale"][0]) == 49
 
 
+def last_columns(rows: list[dict[str, str]], columns: int, tokenizer: Any) -> list[list[int]]:
+    """What `concatenated_forward` of TRL 0.14 to 0.17 made of a micro-batch's documents with `keep_end`: padded behind,
+    then cut to the batch's last columns; the answer's tokens of each, by document."""
+    documents = []
+    for answer in ("chosen", "rejected"):
+        for row in rows:
+            prompt, end = tokenizer(row["prompt"]).input_ids, tokenizer(row[answer] + "</s>").input_ids
+            documents.append([*(-1 for _ in prompt), *end])
+    width = max(map(len, documents))
+    padded = [document + [-1] * (width - len(document)) for document in documents]
+    return [[token for token in row[-columns:] if token != -1] for row in padded]
+
+
+@pytest.mark.parametrize(
+    ("trl", "by_column"), [("0.13.0", False), ("0.14.0", True), ("0.17.0", True), ("0.18.0", False)]
+)
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_the_last_columns_of_a_padded_batch_were_kept_in_0_14_to_0_17(
+    trl: str, by_column: bool, batch_size: int, tiny_mesh: Any
+) -> None:
+    rows = [
+        {"prompt": "a prompt " * 5, "chosen": "short", "rejected": "a longer answer"},
+        {"prompt": "another ", "chosen": "one that is as long as the rows of the batch " * 2, "rejected": "no"},
+    ]
+    tokenizer = byte_tokenizer()
+    settings: dict[str, Any] = {"batch_size": batch_size, "max_length": 64, "truncation_mode": "keep_end", "trl": trl}
+    made = [*PreferenceBatches(rows, tokenizer, tiny_mesh(1, 1), sampling="sequential", epochs=1, **settings)]
+    found = [row[row != -100].tolist() for batch in made for row in np.asarray(batch["labels"])]
+    groups = [rows[at : at + batch_size] for at in range(0, 2, batch_size)]
+    cut = [sorted(last_columns(group, 64, tokenizer)) for group in groups]
+    expected = [answer for group in cut for answer in group]
+    assert (sorted(filter(None, found)) == sorted(filter(None, expected))) == by_column
+
+
+def test_a_batch_of_the_last_columns_averages_over_what_it_kept(tiny_mesh: Any) -> None:
+    rows = [
+        {"prompt": "a", "chosen": "an answer of which some is lost", "rejected": "no"},
+        {"prompt": "another ", "chosen": "no", "rejected": "one that is much longer than the columns of the batch"},
+    ]
+    settings: dict[str, Any] = {"batch_size": 2, "max_length": 48, "truncation_mode": "keep_end", "trl": "0.16.0"}
+    (batch,) = PreferenceBatches(rows, byte_tokenizer(), tiny_mesh(1, 1), sampling="sequential", epochs=1, **settings)
+    chosen = np.asarray(batch["labels"])[[0, 2]]
+    assert round(1 / batch["nll_scale"][0]) == (chosen[:, 1:] != -100).sum()
+    full = np.asarray(batch["segment_ids"]).sum(1) == 48
+    assert np.asarray(batch["wraps"]).tolist() == (full & (np.asarray(batch["labels"])[:, 0] != -100)).tolist()
+
+
 @pytest.mark.parametrize(
     ("trl", "length", "expected"),
     [

@@ -15,8 +15,8 @@ from porter.runtime.batches.order import (
     sampling_of,
     seed_of,
 )
-from porter.runtime.facts.release_habits import shuffling_of
 from porter.runtime.facts.releases import release
+from porter.runtime.facts.releases.habits import shuffling_of
 
 PERM_42 = [2, 6, 1, 8, 4, 5, 0, 9, 3, 7]
 

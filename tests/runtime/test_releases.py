@@ -216,7 +216,7 @@ def test_padding_in_front_of_rows_is_told(trl: str, side: str, settings: dict[st
 def test_mistral_is_told_apart_when_a_script_runs() -> None:
     from types import SimpleNamespace
 
-    from porter.runtime.facts.mistral_means import mean_over, undivided
+    from porter.runtime.facts.releases.mistral_means import mean_over, undivided
 
     def loaded(family: str) -> SimpleNamespace:
         return SimpleNamespace(porter=SimpleNamespace(family=SimpleNamespace(name=family, table={}), config={}))
@@ -239,7 +239,7 @@ def test_mistral_reads_the_micro_batches_of_its_release() -> None:
 
 def test_models_with_a_vision_tower_average_micro_batches() -> None:
     from porter.runtime.facts.families import find_family
-    from porter.runtime.facts.mistral_means import mean_over, undivided
+    from porter.runtime.facts.releases.mistral_means import mean_over, undivided
 
     def model(architecture: str) -> SimpleNamespace:
         family = find_family(architecture)

@@ -9,7 +9,7 @@ from ...releases.sets import choose, within_known
 from ...releases.uses import Use, uses_of
 from ...releases.versions import Pin, pins_of
 from ...runtime.facts.field_tables import version_key
-from ...runtime.facts.release_habits import shuffling_of
+from ...runtime.facts.releases.habits import shuffling_of
 from ..script.training import Training
 from .asked import exact_of, pins_for
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import libcst as cst
 
 from ...recipe import Origin, Value, literal_code
-from ...runtime.facts.release_habits import fills_type
+from ...runtime.facts.releases.habits import fills_type
 from ...source.calls import function_around, may_not_run, returned
 from ...source.module import Module
 from ...source.read_value import read_value

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from ..facts.field_tables import version_key
-from ..facts.release_habits import fills_type
+from ..facts.releases.habits import fills_type
 from .dtypes import jax_type
 from .quantization import Quantization
 

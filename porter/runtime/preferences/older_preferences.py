@@ -59,6 +59,16 @@ def lost_ends(sizes: Sequence[tuple[int, int, int]], max_length: int | None) -> 
     return [(loses and chosen == longest, loses and rejected == longest) for _, chosen, rejected in sizes]
 
 
+def lost_starts(lengths: Sequence[tuple[int, ...]], columns: int) -> int:
+    """The tokens that each document of a process's micro-batch lost at its start under TRL 0.14 to 0.17.
+
+    It padded behind all documents and kept the last `columns` of the batch: the shorter ones lost as many tokens as the
+    longest, also where they would have fitted. (One that lost its whole prompt had its first token predicted from the
+    padding behind it; that isn't trained here.) `lengths`: tokens of each pair's documents.
+    """
+    return max(0, max(length for pair in lengths for length in pair) - columns)
+
+
 @dataclass(frozen=True)
 class JoinedTokens:
     """Prompt and answer as one text with the start token before and the end token behind; the prompt is cut first.

@@ -25,7 +25,7 @@ from ..facts.lengths import LENGTH_MULTIPLE, rounded
 from ..hosts.global_arrays import placed
 from ..rows.tokenization import IGNORED, set_up_tokenizer
 from . import preference_rows
-from .older_preferences import lost_ends
+from .older_preferences import lost_ends, lost_starts
 from .preference_evaluation import PreferenceEvaluation
 from .preference_rows import Documents
 
@@ -235,10 +235,10 @@ class PreferenceBatches:
             dataset, self._tokenizer, max_length=self._max_length, release=self._release, **self._cut
         )
 
-    def _nll_tokens(self, rows: Documents, row: int) -> int:
+    def _nll_tokens(self, rows: Documents, row: int, kept: slice) -> int:
         """Tokens that the negative log-likelihood of a row's first document is a mean over."""
-        wraps = rows.wraps is not None and rows.wraps[row][0]
-        return int(np.sum(rows.labels[row][0][1:] != IGNORED)) + wraps
+        labels = rows.labels[row][0][kept]
+        return int(np.sum(labels[1:] != IGNORED)) + self._wraps(rows, row, 0, labels)
 
     def _divisible(self, pairs: int) -> int:
         """The smallest batch of whole pairs that holds `pairs` and that the mesh divides."""
@@ -264,13 +264,15 @@ class PreferenceBatches:
         processes = np.concatenate(of_each)
         picked = np.concatenate(shares)
         each = np.concatenate([np.full(len(share), w / len(share)) for share, w in zip(shares, weights, strict=True)])
+        kept = [[*self._kept(rows, share)] for share in shares]
+        counts = [
+            sum(self._nll_tokens(rows, int(row), own[0]) for row, own in zip(share, parts, strict=True))
+            for share, parts in zip(shares, kept, strict=True)
+        ]
         nll = np.concatenate(
-            [
-                np.full(len(share), w / max(1, sum(self._nll_tokens(rows, int(row)) for row in share)))
-                for share, w in zip(shares, weights, strict=True)
-            ]
+            [np.full(len(share), w / max(1, n)) for share, w, n in zip(shares, weights, counts, strict=True)]
         )
-        lost = [ends for share in shares for ends in self._lost(rows, share)]
+        parts_of = [*itertools.chain.from_iterable(kept)]
         if self._whole:
             ends = np.cumsum([len(batch) for batch in group])
             spans = [(int(end - len(batch)), int(end)) for batch, end in zip(group, ends, strict=True)]
@@ -280,7 +282,7 @@ class PreferenceBatches:
         for start, stop in spans:
             batch = self._empty(pairs * self.documents, length)
             for place, at in enumerate(range(start, max(start, stop))):
-                self._fill(batch, place, rows, int(picked[at]), lost[at])
+                self._fill(batch, place, rows, int(picked[at]), parts_of[at])
                 here = slice(place * self.documents, (place + 1) * self.documents)
                 batch["scale"][here] = each[at] * count
                 batch["nll_scale"][here] = nll[at] * count
@@ -300,25 +302,37 @@ class PreferenceBatches:
         }
         batch |= {"processes": np.full(rows, -1, np.int32)} if self._whole else {}
         batch |= {"attended": np.ones(shape, bool)} if self._release.pairs_split else {}
-        return batch | ({} if self._rows.wraps is None else {"wraps": np.zeros(rows, bool)})
+        wraps = self._rows.wraps is not None or self._rows.columns is not None
+        return batch | ({"wraps": np.zeros(rows, bool)} if wraps else {})
 
-    def _lost(self, rows: Documents, share: np.ndarray) -> list[tuple[bool, ...]]:
-        """Which documents of a process's rows lost their last token in the batch of their release."""
-        if rows.sizes is None or not len(share):
-            return [(False,) * self.documents for _ in share]
-        return [*lost_ends([rows.sizes[int(row)] for row in share], self._max_length)]
+    def _kept(self, rows: Documents, share: np.ndarray) -> Iterator[tuple[slice, ...]]:
+        """What the padded batch of a process's rows kept of each of their documents under their release."""
+        if rows.sizes is not None and len(share):
+            for lost in lost_ends([rows.sizes[int(row)] for row in share], self._max_length):
+                yield tuple(slice(0, -1 if end else None) for end in lost)
+            return
+        start = 0
+        if rows.columns is not None and len(share):
+            start = lost_starts([tuple(map(len, rows.ids[int(row)])) for row in share], rows.columns)
+        yield from ((slice(start, None),) * self.documents for _ in share)
 
-    def _fill(self, batch: Batch, place: int, rows: Documents, row: int, lost: tuple[bool, ...]) -> None:
-        documents = zip(rows.ids[row], rows.labels[row], lost, strict=True)
-        for at, (ids, labels, end) in enumerate(documents, place * self.documents):
-            ids, labels = ids[: len(ids) - end], labels[: len(labels) - end]
+    def _wraps(self, rows: Documents, row: int, document: int, labels: np.ndarray) -> bool:
+        """Whether the last token of a document predicts its first one; `labels` as the batch keeps them."""
+        if rows.columns is not None:
+            return len(labels) == rows.columns and bool(labels[0] != IGNORED)
+        return rows.wraps is not None and rows.wraps[row][document]
+
+    def _fill(self, batch: Batch, place: int, rows: Documents, row: int, kept: tuple[slice, ...]) -> None:
+        documents = zip(rows.ids[row], rows.labels[row], kept, strict=True)
+        for at, (ids, labels, part) in enumerate(documents, place * self.documents):
+            ids, labels = ids[part], labels[part]
             batch["input_tokens"][at, : len(ids)] = ids
             batch["labels"][at, : len(ids)] = labels
             batch["segment_ids"][at, : len(ids)] = 1
             if "attended" in batch:  # the last token's place doesn't matter: it predicts nothing
                 batch["attended"][at, : len(ids)] = ids != self._tokenizer.eos_token_id
-        if rows.wraps is not None:
-            batch["wraps"][place * self.documents : (place + 1) * self.documents] = rows.wraps[row]
+            if "wraps" in batch:
+                batch["wraps"][at] = self._wraps(rows, row, at - place * self.documents, labels)
 
 
 class ORPOBatches(PreferenceBatches):
@@ -338,8 +352,8 @@ class ORPOBatches(PreferenceBatches):
             release=self._release,
         )
 
-    def _nll_tokens(self, rows: Documents, row: int) -> int:
-        return len(rows.ids[row][0]) - 1
+    def _nll_tokens(self, rows: Documents, row: int, kept: slice) -> int:
+        return len(rows.ids[row][0][kept]) - 1
 
     @classmethod
     def _own_arguments(cls, training_args: Any) -> dict[str, Any]:
@@ -388,8 +402,8 @@ class KTOBatches(PreferenceBatches):
     def _empty(self, rows: int, length: int) -> Batch:
         return {**super()._empty(rows, length), "desirable": np.zeros(rows, bool)}
 
-    def _fill(self, batch: Batch, place: int, rows: Documents, row: int, lost: tuple[bool, ...]) -> None:
-        super()._fill(batch, place, rows, row, lost)
+    def _fill(self, batch: Batch, place: int, rows: Documents, row: int, kept: tuple[slice, ...]) -> None:
+        super()._fill(batch, place, rows, row, kept)
         batch["desirable"][place * self.documents : (place + 1) * self.documents] = rows.desirable[row]
 
     @classmethod

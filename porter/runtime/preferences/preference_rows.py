@@ -49,7 +49,8 @@ class Documents:
     `ids` and `labels`: for every row its documents' token ids and labels (-100 = prompt), int32 each. `desirable`: bool
     (rows,), KTO's label; all true for pairs. `wraps`: for every row whether each document's last token predicts its
     first one, or None where no release did so. `sizes`: what `older_preferences.lost_ends` takes of every row, or None
-    where no release lost any.
+    where no release lost any. `columns`: how many columns of a padded batch are kept, its last ones, or None where
+    each document is cut by itself.
     """
 
     ids: list[tuple[np.ndarray, ...]]
@@ -57,14 +58,16 @@ class Documents:
     desirable: np.ndarray
     wraps: list[tuple[bool, ...]] | None = None
     sizes: list[tuple[int, int, int]] | None = None
+    columns: int | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest document."""
-        return max(len(ids) for row in self.ids for ids in row)
+        """Tokens of the longest document, as far as a batch keeps them."""
+        whole = max(len(ids) for row in self.ids for ids in row)
+        return whole if self.columns is None else min(whole, self.columns)
 
 
 def pairs(
@@ -101,6 +104,8 @@ def pairs(
     if older is not None:
         tokens = OlderTokens(tokenizer, older, ("chosen", "rejected"), chats=release.pairs_apart)
         rows = _tokenised(dataset, tokens)
+        if release.cuts_pair_columns and max_length is not None and truncation_mode == "keep_end":
+            return replace(_documents(rows, slice(None), two=True), columns=max_length)
         found = _documents(rows, _kept(max_length, truncation_mode), two=True)
         if release.loses_pair_ends:
             sizes = [(row["first_start"], len(row["first"]), len(row["second"])) for row in rows]

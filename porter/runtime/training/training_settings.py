@@ -22,8 +22,8 @@ from tunix.sft.sharding_utils import shard_input
 
 from ..batches.evaluation_sets import EvaluationSets
 from ..callbacks import KeepBest
-from ..facts.release_habits import names_runs
 from ..facts.releases import release
+from ..facts.releases.habits import names_runs
 from ..saving.checkpoints import fresh_dir, resume_dir
 from ..saving.main_process import main_print
 from ..saving.saving_policy import save_policy

@@ -20,7 +20,7 @@ from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
 from ...engine.script.sites import facts_of
 from ...runtime.facts.field_tables import version_key
-from ...runtime.facts.release_habits import names_runs
+from ...runtime.facts.releases.habits import names_runs
 
 KEPT = ("tensorboard", "wandb", "all", "none")
 # Those whose functions raise where nobody has begun a run.

@@ -6,8 +6,8 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from ...runtime.facts.mistral_means import MULTIMODAL
 from ...runtime.facts.releases import release
+from ...runtime.facts.releases.mistral_means import MULTIMODAL
 
 CLASSES = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .field_tables import version_key
+from ..field_tables import version_key
 
 ASKS_FOR_SEEDS = (4, 38, 0)  # transformers' first release whose Trainer asks accelerate for a seeded order
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .releases import release
+from . import release
 
 # Checkpoints of a multimodal class, which AutoModelForCausalLM loads, too: their names, and the Hub ids of those.
 NAMES = r"(?:gemma-3-(?:4b|12b|27b)|gemma-4-|medgemma-(?!27b-text))"
