@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from porter.front.port_file import port_file
-from porter.source.project.pins import _in_file, _in_script
+from porter.source.project.pins import _in_script
+from porter.source.project.requirements import in_file
 
 SCRIPT = """from datasets import load_dataset
 from trl import SFTConfig, SFTTrainer
@@ -54,7 +55,7 @@ def test_a_script_pins_a_release(text: str, pins: list[tuple[str, str]]) -> None
     ],
 )
 def test_a_file_pins_a_release(text: str, pins: list[tuple[str, str]]) -> None:
-    assert _in_file(text, "trl") == pins
+    assert in_file(text, "trl") == pins
 
 
 OF_BEFORE_13 = SCRIPT.replace("train_dataset=", "max_seq_length=64, train_dataset=")
@@ -150,7 +151,7 @@ def test_what_a_place_asks_for_of_another_library_is_said(tmp_path: Path) -> Non
     (tmp_path / "requirements.txt").write_text("trl==0.24.0\ntransformers==4.50.0\n")
     (tmp_path / "train.py").write_text(SCRIPT)
     [said] = [each.message for each in port_file(tmp_path / "train.py").findings if "not read" in each.message]
-    assert said.startswith("requirements.txt installs trl==0.24.0 beside transformers==4.50.0, which goes against what")
+    assert said.startswith("requirements.txt asks for trl==0.24.0 beside transformers==4.50.0, which goes against what")
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ TODAY = ("1.16.0", "(trl>=0.20)")
 @pytest.mark.parametrize(
     ("files", "version", "passed_over"),
     [
-        ({"requirements.txt": "trl>=0.19.0\n", "README.md": OLD}, "1.16.0", "README.md installs trl==0.8.6"),
+        ({"requirements.txt": "trl>=0.19.0\n", "README.md": OLD}, "1.16.0", "README.md asks for trl==0.8.6"),
         ({"requirements.txt": "trl>=0.19.0\n", "README.md": "pip install trl==0.18.1"}, "1.16.0", "(trl>=0.19.0)"),
         ({"requirements.txt": "trl>=0.19.0\n", "README.md": "pip install trl==0.19.1"}, "0.19.1", ""),
         ({"requirements.txt": "trl\n", "README.md": f"cd eval && {OLD} transformers==4.38.0"}, "1.16.0", "README.md"),
@@ -253,6 +254,22 @@ TODAY = ("1.16.0", "(trl>=0.20)")
         ({"setup.sh": f"pip install trl==0.19.0\n(cd eval && {OLD})\n"}, "0.19.0", "setup.sh"),
         ({"setup.sh": "pip install trl==0.9.6\npip install -U trl\n"}, "1.16.0", ""),
         ({"setup.sh": "pip install trl==0.9.6\npip install -U peft\n"}, "0.9.6", ""),
+        # Lists and tables that install nothing.
+        ({"README.md": "Needs:\n```\ntrl==0.9.6\npeft==0.11.1\n```\n"}, "0.9.6", ""),
+        ({"README.md": "- TRL 0.9.6\n- torch 2.1\n"}, "0.9.6", ""),
+        ({"README.md": "| library | release |\n|---|---|\n| `trl` | 0.9.6 |\n"}, "0.9.6", ""),
+        ({"README.md": "* **trl**: `v0.9.6`\n"}, "0.9.6", ""),
+        ({"README.md": "- `trl>=0.9,<0.10` - training utilities\n"}, "0.9.6", ""),
+        ({"README.md": "trl==0.9.6\n\npip install trl==0.19.0\n"}, "0.19.0", ""),
+        ({"README.md": "trl==0.9.6\n\npip install -U trl\n"}, "1.16.0", ""),
+        ({"README.md": "TRL 1.x works, trl 0.9.6 doesn't.\n| TRL | 0.96 |\n"}, "1.16.0", ""),
+        (
+            {
+                "README.md": "- trl 0.9.6\n- transformers 4.38.0\n",
+            },
+            "1.16.0",
+            "README.md",
+        ),
     ],
 )
 def test_commands_come_last_and_must_fit(tmp_path: Path, files: dict[str, str], version: str, passed_over: str) -> None:

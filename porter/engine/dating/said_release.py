@@ -67,7 +67,7 @@ def _say_passed_over(porting: Training, site: Site) -> None:
                 counted.add(asked.where)
             elif asked.where not in {*counted, *said} and (library in SOURCES or asked.shown):
                 said.add(asked.where)
-                release = f"{':' if asked.shown else ' installs'} {spelled(library, asked.pins)}{asked.beside}"
+                release = f"{':' if asked.shown else ' asks for'} {spelled(library, asked.pins)}{asked.beside}"
                 messages.setdefault((release, asked.against), []).append(asked.where)
     for (release, against), places in messages.items():
         others = f" and {len(places) - 1} more like it" if len(places) > 1 else ""

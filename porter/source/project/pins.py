@@ -14,11 +14,21 @@ from ...errors import InputError
 from ...files import is_file, plain_text
 from ...releases.versions import Pin, can_meet
 from ...tables import libraries_read, said_by_built_in
-from .advice import without_messages
 from .copies import copy_of
 from .folders import files_in, project_folders
 from .launchers import containers_of, images_of, launchers_of
 from .printed import Shown, left_by, printed_by, shown_by, told_by
+from .requirements import (
+    INSTALLS,
+    NEGATED,
+    VERSION,
+    in_command,
+    in_commands,
+    in_file,
+    requirement,
+    tags_in,
+    without_messages,
+)
 
 FILES = (
     "requirement*.txt",
@@ -57,20 +67,15 @@ FILES = (
 )
 # Of these, what stands in a command that installs.
 COMMANDS = re.compile(r"(\.sh|\.md|\.rst|Dockerfile|Makefile|README|INSTALL)(\.|$)")
-INSTALLS = re.compile(
-    r"(?m)^[^#\n]*\b(?:pip3?|uv|conda|mamba|micromamba|poetry|pdm)\b[^#\n]*\b(?:install|add|create)\b[^#\n]*"
-)
 OF_REQUIREMENTS = re.compile(r"\bpip3?[ \t][^\n]*?\s(?:-r|--requirements?)[\s=]")
 NAMED = re.compile(r"\s(?:-r|--requirements?)[\s=]+[\"']?([\w./-]+\.txt)\b")
 PIP_OPTIONS = r"(?:-[\w-]+(?:=\S+)?[ \t]+)*"  # of pip itself, in front of its command: `pip -q install`
 INSTALL = re.compile(rf"\bpip3?[ \t]+{PIP_OPTIONS}install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
 UPGRADES = re.compile(r"(?:^|\s)(?:-\w*U\w*|--upgrade)\s|\bgit\+")
-NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 SCRIPT = "the script"
 INSTALLED = "what the notebook installed"
 PRINTED = "what the notebook printed"
 MAX_BYTES = 2_000_000  # of a file that is looked into
-OF_RELEASE = re.compile(r"-(release|rc|patch|\d)", re.IGNORECASE)  # behind a tag's release: `v4.49-release`
 # What runs a script on what a lock file names, not on the requirements beside it.
 LOCKS = {
     "uv.lock": re.compile(r"\buv (?:run|sync)\b(?! --(?:no-project|with))"),
@@ -79,7 +84,6 @@ LOCKS = {
     "pixi.lock": re.compile(r"\bpixi (?:run|install)\b"),
     "Pipfile.lock": re.compile(r"\bpipenv (?:run|install|sync)\b"),
 }
-VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def asked_of_project(
     yield from _in_outputs(notebook, library, shown) if notebook else ()
     makes_images = any(package in text for package in said_by_built_in("gpu_keyword"))
     for name, words in images_of(script, text if makes_images else "", around.launchers):
-        if pins := _requirement(words, library, start="[\"']"):
+        if pins := requirement(words, library, start="[\"']"):
             yield Asked(name, pins)
     commands: list[tuple[str, str]] = []
     declared: list[tuple[str, str]] = []
@@ -155,7 +159,7 @@ def asked_of_project(
             commands.append((where, held))
             continue
         declared.append((where, held))
-        if found := _in_file(held, library):
+        if found := in_file(held, library):
             yield Asked(where, found, newest)
     for where, release in containers_of(script, library, around.launchers):
         minor = release.count(".") < 2  # `4.44` is the newest of these
@@ -164,17 +168,17 @@ def asked_of_project(
         yield Asked(where, [("==", release)], shown=True, left=True)
     bounds: dict[str, list[tuple[str, list[Pin]]]] = {}
     for where, text in commands:
-        for command, found in _in_commands(text, library):
+        for command, found in in_commands(text, library):
             for other in {library: "", **floors}:
                 if other not in bounds:
-                    ranges = [(name, _in_file(held, other)) for name, held in declared]
+                    ranges = [(name, in_file(held, other)) for name, held in declared]
                     least = [("what the script uses", [(">=", floors[other])])] if other in floors else []
                     bounds[other] = [*least, *((name, pins) for name, pins in ranges if pins)]
             against = (
                 f"{name} ({spelled(other, bound)})"
                 for other in {library: "", **floors}
                 for name, bound in bounds[other]
-                if not can_meet([*_in_command(command, other), *bound]) and can_meet(bound)
+                if not can_meet([*in_command(command, other), *bound]) and can_meet(bound)
             )
             yield Asked(where, found, newest or next(against, ""))
 
@@ -311,9 +315,9 @@ def _in_script(text: str, library: str) -> list[tuple[str, str]]:
     name = re.escape(library)
     named = rf"(?<![\w./-]){name}(?![\w./-])|github\.com/[\w-]+/{name}\b"
     installs = [words for words in INSTALL.findall(text) if re.search(named, words)]
-    pins = _requirement(text, library, start=r"(?<![\w./-])")
+    pins = requirement(text, library, start=r"(?<![\w./-])")
     if installs and pins:  # of several commands the last counts, also where it takes the newest
-        last = _requirement(installs[-1], library, start=r"(?<![\w./-])")
+        last = requirement(installs[-1], library, start=r"(?<![\w./-])")
         pins = last or ([] if UPGRADES.search(f"{installs[-1]} ") else pins)
     for line in re.findall(rf"(?m)^\s*assert\b[^\n]*\b{name}\.__version__[^\n]*$", text):
         found = re.search(rf"__version__\s*(==|<=|<|>=|>)\s*[\"']{VERSION}", line) or re.search(
@@ -321,18 +325,7 @@ def _in_script(text: str, library: str) -> list[tuple[str, str]]:
         )
         begins = re.search(rf"__version__\.startswith\(\s*[\"']{VERSION}", line)
         pins += [(found[1], found[2])] if found else [("==", begins[1])] if begins else []
-    return [*pins, *_tags(text, library)]
-
-
-def _tags(text: str, library: str) -> list[Pin]:
-    """The releases that git tags name, `transformers@v4.49.0`; a preview, `@v4.49.0-Gemma-3`, is of the next one."""
-    found = re.findall(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@{VERSION}(-\w[\w.-]*)?(?![\w.])", text)
-    return [("==", _next_minor(tag) if behind and not OF_RELEASE.match(behind) else tag) for tag, behind in found]
-
-
-def _next_minor(release: str) -> str:
-    parts = [*release.split("."), "0"]
-    return f"{parts[0]}.{int(parts[1]) + 1}.0"
+    return [*pins, *tags_in(text, library)]
 
 
 def _upgrades(text: str, library: str) -> bool:
@@ -340,68 +333,8 @@ def _upgrades(text: str, library: str) -> bool:
     named = rf"(?<![\w./=-]){re.escape(library)}(?![\w./-])|github\.com/[\w-]+/{re.escape(library)}\b"
     text = without_messages(text) if library in text else ""
     installs = [words for words in INSTALL.findall(text) if re.search(named, words)]
-    if not installs or _requirement(installs[-1], library, start=r"(?<![\w./-])"):
+    if not installs or requirement(installs[-1], library, start=r"(?<![\w./-])"):
         return False
     if re.search(rf"/{re.escape(library)}(?:\.git)?@", installs[-1]):  # a commit or a tag
         return False
     return UPGRADES.search(f"{installs[-1]} ") is not None
-
-
-def _in_commands(text: str, library: str) -> Iterator[tuple[str, list[Pin]]]:
-    """The lines of a shell script, a Dockerfile or a README that install a version, the last first, their continued
-    lines joined: `pip install "trl==0.9.6" peft`. None before an upgrade to whatever was the newest.
-    """
-    if library not in text:
-        return
-    name = re.escape(library)
-    newest = rf"github\.com/[\w-]+/{name}\b|(?<![\w./-]){name}(?:\[[^\]\n]*\])?[\"'`]?(?=\s|$)"
-    for command in INSTALLS.findall(re.sub(r"\\\r?\n", " ", text))[::-1]:
-        if NEGATED.search(command):
-            continue
-        if found := _in_command(command, library):
-            yield command, found
-        elif re.search(newest, command) and re.search(r"\s(?:-\w*U\w*|--upgrade)\s|\bgit\+", command):
-            return
-
-
-def _in_command(command: str, library: str) -> list[Pin]:
-    """What the last `pip install` of a line that names a version asks for."""
-    for part in re.split(r"&&|\|\||;", command)[::-1]:
-        if tags := _tags(part, library):
-            return tags[:1]
-        conda = "conda" in part or "mamba" in part
-        if found := _requirement(part, library, start=r"(?<![\w./-])", conda=conda):
-            return found
-    return []
-
-
-def _in_file(text: str, library: str) -> list[tuple[str, str]]:
-    name = re.escape(library)
-    locked = re.search(rf"(?m)^name = \"{name}\"\s*\nversion = \"{VERSION}\"", text)
-    locked = locked or re.search(rf"(?m)^\s*name: {name}\s*\n\s*version: {VERSION}\s*$", text)  # pixi's
-    locked = locked or re.search(rf"\"{name}\": \{{[^}}]*?\"version\": \"=={VERSION}\"", text, re.DOTALL)
-    if locked:
-        return [("==", locked[1])]
-    caret = re.search(rf"(?m)^{name}\s*=\s*(?:\{{[^}}\n]*version\s*=\s*)?\"(\^|~)?{VERSION}\"", text)
-    if caret:  # Poetry: ^0.8.6 is >=0.8.6,<0.9
-        parts = [int(part) for part in caret[2].split(".")]
-        first = next((place for place, part in enumerate(parts) if part), 0)
-        keep = first if caret[1] == "^" else min(1, len(parts) - 1)
-        if caret[1] is None:
-            return [("==", caret[2])]
-        return [(">=", caret[2]), ("<", ".".join(map(str, [*parts[:keep], parts[keep] + 1])))]
-    if tags := _tags(text, library):
-        return tags[:1]
-    return _requirement(text, library, start=r"(?m)(?:^[ \t\-\"']*|[\[,][ \t]*[\"'])", conda=True)
-
-
-def _requirement(text: str, library: str, *, start: str, conda: bool = False) -> list[tuple[str, str]]:
-    if library not in text:
-        return []
-    signs = r"===?|~=|<=?|>=?|!=" + ("|=" if conda else "")
-    bound = rf"(?:{signs})\s*{VERSION}".replace("(\\d+(?:", "(?:\\d+(?:")
-    found = re.search(rf"{start}{re.escape(library)}(?:\[[^\]\n]*\])?\s*(\(?{bound}(?:\s*,\s*{bound})*)", text)
-    if not found:
-        return []
-    pins = re.findall(rf"({signs})\s*{VERSION}", found[1])
-    return [("==" if sign == "=" else sign, version) for sign, version in pins]

@@ -1,0 +1,127 @@
+"""Releases that a text asks for: files that declare, commands that install, lists and tables of a README."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ...releases.versions import Pin
+
+INSTALLS = re.compile(
+    r"(?m)^[^#\n]*\b(?:pip3?|uv|conda|mamba|micromamba|poetry|pdm)\b[^#\n]*\b(?:install|add|create)\b[^#\n]*"
+)
+# A line of a list or of a table: `trl==0.16.0`, "- **TRL**: 0.16.0", `| trl | 0.16+ |`.
+LISTED = re.compile(
+    r"[ \t>|*+-]*[`*]*(?P<name>[A-Za-z][\w-]*\w)(?:\[[^\]]*\])?[`*]*[ \t]*"
+    r"(?:(?P<sign>[=~]=|[<>]=?)[ \t]*|[|:]?[ \t`*]*)"
+    r"v?(?P<version>\d+(?:\.\d+)+(?(sign)(?:[ \t]*,[ \t]*[<>~!=]=?[ \t]*[\d.]+)*))"
+    r"(?P<more>\+?)[`*]*[ \t]*(?:$|[|(#;,–—-])"
+)
+NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
+OF_RELEASE = re.compile(r"-(release|rc|patch|\d)", re.IGNORECASE)  # behind a tag's release: `v4.49-release`
+VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
+PIP = re.compile(r"\bpip3?\b")
+
+
+def tags_in(text: str, library: str) -> list[Pin]:
+    """The releases that git tags name, `transformers@v4.49.0`; a preview, `@v4.49.0-Gemma-3`, is of the next one."""
+    found = re.findall(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@{VERSION}(-\w[\w.-]*)?(?![\w.])", text)
+    return [("==", _next_minor(tag) if behind and not OF_RELEASE.match(behind) else tag) for tag, behind in found]
+
+
+def _next_minor(release: str) -> str:
+    parts = [*release.split("."), "0"]
+    return f"{parts[0]}.{int(parts[1]) + 1}.0"
+
+
+def in_commands(text: str, library: str) -> Iterator[tuple[str, list[Pin]]]:
+    """The lines of a shell script, a Dockerfile or a README that install a version, the last first, their continued
+    lines joined: `pip install "trl==0.9.6" peft`. None before an upgrade to whatever was the newest. Then its lists.
+    """
+    if library not in text.lower():
+        return
+    name, text = re.escape(library), re.sub(r"\\\r?\n", " ", text)
+    newest = rf"github\.com/[\w-]+/{name}\b|(?<![\w./-]){name}(?:\[[^\]\n]*\])?[\"'`]?(?=\s|$)"
+    for command in INSTALLS.findall(text)[::-1]:
+        if NEGATED.search(command):
+            continue
+        if found := in_command(command, library):
+            yield command, found
+        elif re.search(newest, command) and re.search(r"\s(?:-\w*U\w*|--upgrade)\s|\bgit\+", command):
+            return
+    yield from ((listed, found) for listed in _lists(text)[::-1] if (found := in_command(listed, library)))
+
+
+def _lists(text: str) -> list[str]:
+    """Lists and tables of releases that install nothing, `- trl==0.16.0` or `| TRL | 0.16.0 |`, as commands would."""
+    found = [""]
+    for line in text.splitlines():
+        listed = LISTED.match(line)
+        if listed is None or (listed["sign"] is None and listed["version"].count(".") < 2):  # 0.87 may be a score
+            found.append("")
+            continue
+        sign = listed["sign"] or (">=" if listed["more"] else "==")
+        found[-1] += f" {listed['name'].lower()}{sign}{listed['version']}"
+    return [f"pip install{words}" for words in found if words]
+
+
+def in_command(command: str, library: str) -> list[Pin]:
+    """What the last `pip install` of a line that names a version asks for."""
+    for part in re.split(r"&&|\|\||;", command)[::-1]:
+        if tags := tags_in(part, library):
+            return tags[:1]
+        conda = "conda" in part or "mamba" in part
+        if found := requirement(part, library, start=r"(?<![\w./-])", conda=conda):
+            return found
+    return []
+
+
+def in_file(text: str, library: str) -> list[tuple[str, str]]:
+    name = re.escape(library)
+    locked = re.search(rf"(?m)^name = \"{name}\"\s*\nversion = \"{VERSION}\"", text)
+    locked = locked or re.search(rf"(?m)^\s*name: {name}\s*\n\s*version: {VERSION}\s*$", text)  # pixi's
+    locked = locked or re.search(rf"\"{name}\": \{{[^}}]*?\"version\": \"=={VERSION}\"", text, re.DOTALL)
+    if locked:
+        return [("==", locked[1])]
+    caret = re.search(rf"(?m)^{name}\s*=\s*(?:\{{[^}}\n]*version\s*=\s*)?\"(\^|~)?{VERSION}\"", text)
+    if caret:  # Poetry: ^0.8.6 is >=0.8.6,<0.9
+        parts = [int(part) for part in caret[2].split(".")]
+        first = next((place for place, part in enumerate(parts) if part), 0)
+        keep = first if caret[1] == "^" else min(1, len(parts) - 1)
+        if caret[1] is None:
+            return [("==", caret[2])]
+        return [(">=", caret[2]), ("<", ".".join(map(str, [*parts[:keep], parts[keep] + 1])))]
+    if tags := tags_in(text, library):
+        return tags[:1]
+    return requirement(text, library, start=r"(?m)(?:^[ \t\-\"']*|[\[,][ \t]*[\"'])", conda=True)
+
+
+def requirement(text: str, library: str, *, start: str, conda: bool = False) -> list[tuple[str, str]]:
+    if library not in text:
+        return []
+    signs = r"===?|~=|<=?|>=?|!=" + ("|=" if conda else "")
+    bound = rf"(?:{signs})\s*{VERSION}".replace("(\\d+(?:", "(?:\\d+(?:")
+    found = re.search(rf"{start}{re.escape(library)}(?:\[[^\]\n]*\])?\s*(\(?{bound}(?:\s*,\s*{bound})*)", text)
+    if not found:
+        return []
+    pins = re.findall(rf"({signs})\s*{VERSION}", found[1])
+    return [("==" if sign == "=" else sign, version) for sign, version in pins]
+
+
+def without_messages(text: str) -> str:
+    """A script without the messages of its assertions and exceptions: `assert ..., "Please pip install git+..."` is
+    advice for another machine."""
+    if not PIP.search(text) or not re.search(r"\b(?:assert|raise)\b", text):
+        return text
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return text
+    lines = text.splitlines(keepends=True)
+    for node in ast.walk(tree):
+        said = node.msg if isinstance(node, ast.Assert) else node.exc if isinstance(node, ast.Raise) else None
+        if said is not None and said.end_lineno is not None:
+            for number in range(said.lineno - 1, said.end_lineno):
+                lines[number] = PIP.sub("", lines[number])
+    return "".join(lines)
