@@ -43,14 +43,14 @@ KNOWN: dict[str, str] = {
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
-    """Names of a file, and its strings but for docstrings and sentences."""
+    """Names of a file, also those that it imports under others, and its strings but for docstrings and sentences."""
     nodes = [*ast.walk(tree)]
     skipped: set[ast.AST] = set()
     lists: set[ast.AST] = set()
     for node in nodes:
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
             skipped.add(node.body[0].value)  # type: ignore[attr-defined]
-        elif isinstance(node, ast.JoinedStr):
+        elif isinstance(node, ast.JoinedStr) and any(re.search(r"\s", part) for part in pieces(node)):
             skipped.update(node.values)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
             lists.add(node.func.value)
@@ -66,6 +66,15 @@ def texts(tree: ast.Module) -> Iterator[str]:
             yield node.name
         elif isinstance(node, ast.arg | ast.keyword):
             yield node.arg or ""
+        elif isinstance(node, ast.ImportFrom):
+            yield from (node.module or "", *(alias.name for alias in node.names))
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def pieces(text: ast.JoinedStr) -> list[str]:
+    """What stands between the values of an f-string."""
+    return [str(part.value) for part in text.values if isinstance(part, ast.Constant)]
 
 
 def found() -> dict[str, str]:

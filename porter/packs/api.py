@@ -27,15 +27,11 @@ from ..engine.steps.step import Phase, step
 from ..engine.tokens.tokenizers import saved_tokenizer
 from ..recipe import Field, Finding, Origin, Severity, Value
 from ..runtime.facts.field_tables import version_key
-from ..runtime.rows.unsloth_templates import MAPPED as MAPPED_TEMPLATES
-from ..runtime.rows.unsloth_templates import TEMPLATES as CHAT_TEMPLATES
 from ..target.statements.evaluation import evaluates_in_training, strategy_when_run
 from ..target.statements.training_config import loads_best
 from ..text.expressions import choice
 
 __all__ = [
-    "CHAT_TEMPLATES",
-    "MAPPED_TEMPLATES",
     "Argument",
     "Definition",
     "Field",

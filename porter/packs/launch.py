@@ -9,8 +9,9 @@ from ..engine.dating.row_order import accelerate_beside
 from ..errors import InputError
 from ..recipe import literal_code
 from ..runtime.settings.zero_config import ADAMW, EQUAL, SCHEDULES, SHAPES, accumulation_left_out, same
-from ..source.launch.deepspeed import CONFIG_FILE, INLINE, TABLE, from_dict, read_deepspeed
+from ..source.launch.deepspeed import CONFIG_FILE, TABLE, from_dict, read_deepspeed
 from ..source.launch.launch_config import Setting, beside
+from ..source.launch.settings import INLINE
 
 __all__ = [
     "ADAMW",

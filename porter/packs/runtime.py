@@ -9,6 +9,8 @@ from ..runtime.facts.generation_settings import OF_FORWARD, PIPELINE_SETTINGS, a
 from ..runtime.facts.generation_settings import REFUSED as REFUSED_SETTINGS
 from ..runtime.facts.releases import release as trl_release
 from ..runtime.facts.releases.mistral_means import NAMED_MULTIMODAL
+from ..runtime.rows.unsloth_templates import MAPPED as UNSLOTH_MAPPED
+from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
 from ..runtime.settings.post_init import OF_TRL as CONFIGS_OF_TRL
 from ..runtime.settings.unsloth_defaults import unsloth_beside, unsloth_defaults, unsloth_on
 
@@ -20,6 +22,8 @@ __all__ = [
     "OF_FORWARD",
     "PIPELINE_SETTINGS",
     "REFUSED_SETTINGS",
+    "UNSLOTH_MAPPED",
+    "UNSLOTH_TEMPLATES",
     "FieldTable",
     "asks_nothing",
     "trl_release",

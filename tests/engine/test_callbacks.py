@@ -172,3 +172,11 @@ def test_a_norm_of_micro_batches_alone_is_said(steps: str, when: str | None) -> 
         if when is not None
         else []
     )
+
+
+def test_the_base_class_itself_is_a_callback_that_the_runtime_has() -> None:
+    imports = "from transformers import TrainerCallback"
+    text = sft_script(imports=imports, trainer=",\n    callbacks=[TrainerCallback()]")
+    ported = port(text)
+    assert ported.status == "ported", ported.findings
+    assert "from porter.runtime.callbacks import TrainerCallback" in ported.after

@@ -8,12 +8,11 @@ import libcst as cst
 
 from ...runtime.facts.argument_fields import is_of_another_day
 from ...runtime.facts.field_tables import version_key
-from ...runtime.settings.post_init import OF_TRL as REWRITTEN
 from ...text.edits import Spans
 from ..dating.argument_releases import ArgumentRelease, rewritten_by
 from ..packs.packs import Rewrite
 from ..packs.said_by_packs import dated_library, loader, newest_of
-from ..script.fill_from_tables import plain_version
+from ..script.fill_from_tables import plain_version, tables_of
 from ..script.porting import KEPT, Porting
 from ..script.sites import facts_of
 from ..steps.step import Phase, step
@@ -158,7 +157,9 @@ def _release(porting: Porting, rule: Rewrite, name: str, use: cst.BaseExpression
     own = plain_version(porting.versions.get(extended, ""))
     another = is_of_another_day(name, version or newest, own)
     beside = ((extended, own),) if another else ()
-    if name in REWRITTEN and (patched := rewritten_by(porting, use)):
+    made = tables_of(porting).get(porting.module.qualified(use) or "")
+    is_config = made is not None and made.role == "arguments" and made.library == library
+    if is_config and (patched := rewritten_by(porting, use)):
         by = next(each for each in facts_of(porting.module).rewrites_trainers if each in porting.module.roots)
         return ArgumentRelease(rule.releases, version or newest, ((by, patched), *beside))
     older = bool(version) and version_key(version) < version_key(newest)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...recipe import Fate, Field, Origin, Severity, Value, literal_code
 from ...runtime.settings.zero_config import IGNORED, is_ignored, row_of
-from ...source.launch.deepspeed import INLINE
+from ...source.launch.settings import INLINE
 from ...source.launch.usual_launch import UsualLaunch, usual_launch
 from ..packs.said_by_packs import launchers
 from ..script.fill_from_tables import judge
@@ -39,9 +39,7 @@ def read_launch(porting: Training) -> None:
         reason, target = "a setting of the GPU launcher", ""
         if row is None and rule is not None and "unknown" in rule.head:
             fate, reason = "manual", str(rule.head["unknown"])
-            if setting.file.suffix not in INLINE and is_ignored(
-                rule.table if rule is not None else None, setting.row or setting.name
-            ):
+            if setting.file.suffix not in INLINE and is_ignored(rule.table, setting.row or setting.name):
                 fate, reason = "dropped", IGNORED
                 if porting.trainer is not None:
                     fix = "Take it out, or say in the arguments what was meant by it."

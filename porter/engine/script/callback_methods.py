@@ -13,7 +13,6 @@ from .sites import facts_of
 from .training import Training
 from .where_values_go import Place, followed, handed_on
 
-BASES = frozenset(f"transformers.{path}TrainerCallback" for path in ("", "trainer_callback."))
 EVENTS = frozenset(
     """
     on_init_end on_train_begin on_train_end on_epoch_begin on_epoch_end on_step_begin on_step_end on_evaluate on_save
@@ -59,7 +58,7 @@ def models_of_callbacks(porting: Training) -> list[Variable]:
 def _methods(porting: Training) -> Iterator[cst.FunctionDef]:
     """The events that callbacks of the file answer."""
     module = porting.module
-    if "TrainerCallback" not in module.text and not facts_of(module).callbacks:
+    if not any(name.rpartition(".")[2] in module.text for name in facts_of(module).callbacks):
         return
     for definition in module.scopes:
         if isinstance(definition, cst.ClassDef) and is_callback(module, definition):
@@ -84,8 +83,7 @@ def _given_methods(porting: Training) -> list[cst.FunctionDef]:
 
 
 def is_callback(module: Module, definition: cst.ClassDef) -> bool:
-    known = {*BASES, *facts_of(module).callbacks}
-    return any(module.qualified(base.value) in known for base in definition.bases)
+    return any(module.qualified(base.value) in facts_of(module).callbacks for base in definition.bases)
 
 
 def in_callback(module: Module, node: cst.CSTNode) -> bool:

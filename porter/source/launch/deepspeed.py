@@ -16,7 +16,6 @@ from .settings import Setting
 DEEPSPEED = "DEEPSPEED"
 TABLE = "accelerate.deepspeed_config"
 CONFIG_FILE = "deepspeed_config_file"
-INLINE = (".yaml", ".yml")  # accelerate's own file, which sets the clipping that it leaves out
 # The keys of accelerate's `deepspeed_config` and of its launcher that stand for DeepSpeed's own.
 ACCELERATE_NAMES = {
     "zero_stage": "zero_optimization.stage",

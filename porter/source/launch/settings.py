@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 LAUNCH = "accelerate.launch_config"
+INLINE = (".yaml", ".yml")  # accelerate's own file, which sets the clipping that it leaves out
 
 
 @dataclass(frozen=True)

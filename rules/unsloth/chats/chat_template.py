@@ -9,7 +9,7 @@ own text is another, which is what a saved tokenizer holds. Another template, or
 with Llama 3's, is left to TP712, a finding.
 """
 
-from porter.packs.api import CHAT_TEMPLATES, MAPPED_TEMPLATES
+from porter.packs.runtime import UNSLOTH_MAPPED, UNSLOTH_TEMPLATES
 
 ID = "TP721"
 MATCHES = ("unsloth.get_chat_template()",)
@@ -21,13 +21,13 @@ KNOWN = frozenset({"tokenizer", "chat_template", "mapping", "map_eos_token"})
 
 def apply(site, porting):
     template = site.argument("chat_template")
-    if template is None or not template.value.is_literal(*CHAT_TEMPLATES) or site.unknown_keywords:
+    if template is None or not template.value.is_literal(*UNSLOTH_TEMPLATES) or site.unknown_keywords:
         return porting.NOT_MINE
     if not all(argument.name in KNOWN for argument in site.arguments):
         return porting.NOT_MINE
     mapping = site.argument("mapping")
     if mapping is not None and not mapping.value.is_literal(USUAL_NAMES):
-        if not template.value.is_literal(*MAPPED_TEMPLATES):
+        if not template.value.is_literal(*UNSLOTH_MAPPED):
             return porting.NOT_MINE
     start, end = porting.module.span(site.node.func)
     porting.edit(start, end, porting.rt("get_chat_template"), ID, "the runtime's template, which renders the same")
