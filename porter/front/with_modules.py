@@ -31,6 +31,7 @@ from .renamed_imports import Renaming, renamed
 RANKS = {"ported": 0, "partial": 1}
 OURS = ("porter", "porter_runtime")
 SUFFIX = "_tunix"
+MOST_SAID = 3  # findings of a module that the script's report has, too
 RELATIVE = re.compile(r"(?m)^\s*from\s+\.")
 
 
@@ -145,7 +146,7 @@ def with_modules(tree: SourceTree, script: Path, whole: Port) -> Port | None:
         return None
     used = _used(names, {file: port.after for file, port in ports.items()})
     modules = [replace(ports[file], beside=f"{name}.py") for file, name in names.items() if file in used]
-    said = [_said(renaming, file, name if file in used else None) for file, name in names.items()]
+    said = [_said(renaming, file, name if file in used else None, ports[file]) for file, name in names.items()]
     recipe = ports[script].recipe
     recipe = replace(recipe, findings=tuple(sorted((*recipe.findings, *said), key=lambda each: each.line)))
     return replace(ports[script], recipe=recipe, modules=tuple(modules))
@@ -178,8 +179,9 @@ def _unchanged(module: Module) -> Port:
     return Port(module.path, text, text, "ported", recipe, bom=module.bom, encoding=module.encoding)
 
 
-def _said(renaming: Renaming, file: Path, name: str | None) -> Finding:
-    """That a module was ported, at the line where the script imports it, or at the first; None: that it isn't used."""
+def _said(renaming: Renaming, file: Path, name: str | None, port: Port) -> Finding:
+    """That a module was ported, at the line where the script imports it, or at the first, and what is left to look at
+    there; `name` None: that it isn't used."""
     line, imported = renaming.imported(file)
     found = find_project_file(str(renaming.tree.root / renaming.script), imported) if imported else None
     own = found[1] if found else file.name
@@ -187,4 +189,9 @@ def _said(renaming: Renaming, file: Path, name: str | None) -> Finding:
         message = f"{own} has no part in the port: what the script takes from it is answered where it is used, or gone."
         return Finding("TP001", "info", message, "", line, 1)
     message = f"{own} is ported with this file: {name}.py, written beside the port."
-    return Finding("TP001", "info", message, "Keep the two files together.", line, 1)
+    left = [finding for finding in port.findings if finding.severity != "info"]
+    if not left:
+        return Finding("TP001", "info", message, "Keep the two files together.", line, 1)
+    message += "".join(f" {own}:{each.line}: {each.message}" for each in left[:MOST_SAID])
+    message += f" {len(left) - MOST_SAID} more are said there." if len(left) > MOST_SAID else ""
+    return Finding("TP001", "warning", message, "Keep the two files together, and look at that.", line, 1)

@@ -53,6 +53,65 @@ def test_a_script_that_is_ported_alone(tmp_path: Path, before: str, severity: st
     assert found.status == ("partial" if severity == "error" else "ported")
 
 
+LATE = "def clean(rows):\n    return weighed(rows)\n\n\ndef weighed(rows):\n    import torch\n\n    return rows\n"
+
+
+@pytest.mark.parametrize(
+    ("imports", "utils", "named"),
+    [
+        ("from utils import clean", LATE, "torch (in weighed)"),
+        ("import utils\nclean = utils.clean", LATE, "torch (in weighed)"),
+        ("from utils import *", LATE, "torch (in weighed)"),
+        ("from utils import clean", LATE.replace("return weighed(rows)", "return rows"), ""),
+        (
+            "from utils import clean",
+            f"{CLEAN}if __name__ == '__main__':\n    late()\n\n\ndef late():\n    import torch\n",
+            "",
+        ),
+        (
+            "from utils import Clean\nclean = Clean()",
+            LATE.replace("def clean(", "class Clean:\n  def __call__(self, "),
+            "torch (in weighed)",
+        ),
+        ("def clean(rows):\n    from utils import clean\n    return clean(rows)", f"import torch\n{CLEAN}", "torch"),
+        ("if __name__ == '__main__':\n    from utils import clean", f"import torch\n{CLEAN}", "torch"),
+        ("try:\n    from utils import clean\nexcept ImportError:\n    clean = list", f"import torch\n{CLEAN}", ""),
+        (
+            "from utils import clean",
+            f"from transformers.trainer_pt_utils import get_parameter_names\n{CLEAN}",
+            "torch (by transformers.trainer_pt_utils)",
+        ),
+    ],
+)
+def test_what_runs_of_a_module(tmp_path: Path, imports: str, utils: str, named: str) -> None:
+    """The port ended at an import in a function that it calls, or of a module that it imports in one."""
+    found = alone(tmp_path, imports, utils=utils)
+    messages = [message for _, message, _ in said(found)]
+    message = f"utils.py isn't ported with this file and imports {named}, which the port needs installed then."
+    assert messages == ([message] if named else []) and found.status == "ported"
+
+
+def test_what_a_package_passes_on(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    text = "def clean(rows):\n    import torch\n\n\ndef other(rows):\n    import peft\n"
+    for file, held in {"__init__": "from .text import clean, other\n", "text": text}.items():
+        (tmp_path / "pkg" / f"{file}.py").write_text(held)
+    message = (
+        "pkg/text.py isn't ported with this file and imports torch (in clean), which the port needs installed then."
+    )
+    assert said(alone(tmp_path, "from pkg import clean")) == [("warning", message, 1)]
+
+
+def test_a_library_that_a_module_needs_stays_listed(tmp_path: Path) -> None:
+    """The port's dependencies lacked what its report said that it needs."""
+    (tmp_path / "utils.py").write_text(f"import torch\n{CLEAN}")
+    listed = "# /// script\n# dependencies = ['trl', 'torch', 'peft']\n# ///\n"
+    listed += "import os\n\nos.system('pip install torch peft')\n"
+    text = listed + SCRIPT.format(imports="from utils import clean")
+    after = port_module(parse_module(text.encode(), str(tmp_path / "train.py")), Options()).after
+    assert '#     "torch",\n#     "tpu-port[tpu]",\n# ]' in after and "'pip install torch" in after
+
+
 @pytest.mark.parametrize(
     ("before", "ends"),
     [

@@ -99,6 +99,20 @@ def test_a_module_beside_the_script(tmp_path: Path, imports: str, load: str, wri
     assert said == [(5, "models.py is ported with this file: models_tunix.py, written beside the port.")]
 
 
+def test_a_library_that_a_ported_module_still_needs(tmp_path: Path) -> None:
+    """torch was said in the module's own report alone, and taken from what the script's dependencies list."""
+    weigh = "\n\ndef weigh(row):\n    return {'weight': float(torch.tensor(row['weights']).mean())}\n"
+    listed = "# /// script\n# dependencies = ['trl', 'torch']\n# ///\n"
+    script = SCRIPT.format(imports="from models import load_model, weigh", load="load_model")
+    text = listed + script.replace("trainer = ", "print(weigh({'weights': [1, 2]}))\ntrainer = ", 1)
+    project(tmp_path, {"models.py": MODELS + weigh, "train.py": text})
+    port = port_script(tmp_path / "train.py")
+    assert port.status == "ported" and '#     "torch",\n' in port.after
+    (said,) = [each for each in port.findings if "beside the port" in each.message]
+    assert said.severity == "warning" and said.line == 8
+    assert re.search(r"models\.py:\d+: torch is still used here, so the port needs it installed\.$", said.message)
+
+
 def test_what_imports_a_module_that_changes_goes_with_it(tmp_path: Path) -> None:
     helpers = (
         "from models import load_model\nfrom rows import clean\n\n\ndef load(name):\n    return load_model(name)\n"

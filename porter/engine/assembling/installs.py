@@ -20,7 +20,6 @@ from ...text.edits import line_end, line_start
 from ..packs.facts import Facts
 from ..script.porting import Porting
 from ..script.sites import facts_of
-from .left_libraries import libraries_left
 
 RULE = "TP003"
 REASON = "the port's libraries instead of the GPU's"
@@ -58,8 +57,9 @@ class Install:
     quote: str = '"'
 
 
-def install_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
-    """The edits of the source's install commands; none while no library of the GPU side is installed there."""
+def install_edits(porting: Porting, edits: Sequence[Edit], used: Collection[str]) -> list[Edit]:
+    """The edits of the source's install commands; none while no library of the GPU side is installed there. `used` are
+    those that the port still needs."""
     module = porting.module
     if not porting.options.active(RULE) or "install" not in module.text:
         return []
@@ -67,7 +67,6 @@ def install_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
     facts = facts_of(module)
     if not any(name_of(word) in facts.gpu_distributions for command in commands for word in _packages(command.words)):
         return []
-    used = libraries_left(module.text, edits, facts.gpu_distributions, facts)
     made: list[Edit] = []
     has_core = any(_installs_core(command, facts) for command in commands)
     brought: dict[Path, Blocks] = {}

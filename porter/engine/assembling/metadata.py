@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from ...text.edit import Edit
 from ..script.porting import Porting
 from ..script.sites import facts_of
 from .installs import NEEDED, name_of
-from .left_libraries import libraries_left
 
 RULE = "TP002"
 BLOCK = re.compile(r"^# /// script[ \t]*\r?\n(?P<body>(?:^#.*\r?\n)*?)^# ///[ \t]*$", re.MULTILINE)
@@ -17,9 +16,9 @@ BLOCK = re.compile(r"^# /// script[ \t]*\r?\n(?P<body>(?:^#.*\r?\n)*?)^# ///[ \t
 DEPENDENCIES = re.compile(r"""dependencies\s*=\s*\[(?P<list>(?:[^\]"']|"[^"]*"|'[^']*')*)\]""")
 
 
-def metadata_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
-    """Replace the GPU libraries in a `# /// script` block's dependencies by tpu-port's `[tpu]` extra; what the port
-    still needs of them stays."""
+def metadata_edits(porting: Porting, left: Collection[str]) -> list[Edit]:
+    """Replace the GPU libraries in a `# /// script` block's dependencies by tpu-port's `[tpu]` extra; those that are
+    `left`, since the port still needs them, stay."""
     text = porting.module.text
     block = BLOCK.search(text) if "# /// script" in text else None
     found = DEPENDENCIES.search(block["body"]) if block is not None else None
@@ -29,7 +28,7 @@ def metadata_edits(porting: Porting, edits: Sequence[Edit]) -> list[Edit]:
     only = frozenset(facts_of(porting.module).gpu_distributions)
     if only.isdisjoint(map(name_of, names)):
         return []
-    gone = only - libraries_left(text, edits, only, facts_of(porting.module))
+    gone = only.difference(left)
     kept = [name for name in names if name_of(name) not in gone]
     wanted = [*kept, NEEDED]
     lines = "".join(f'#     "{name}",\n' for name in wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -13,13 +14,16 @@ from ...text.edits import within, without_inner
 from ...text.import_lines import parse_import
 from ..script.fill_from_tables import trainer_libraries
 from ..script.porting import Porting
-from ..script.sites import absent_packages
+from ..script.sites import absent_packages, facts_of
 from ..script.subclasses import imported_base
 from ..settling.blocks import without_empty_blocks
 from .imports import plan_imports
 from .installs import install_edits
+from .left_libraries import libraries_left
+from .left_modules import ProjectModule
 from .lost_names import find_taken_names
 from .metadata import metadata_edits
+from .own_modules import needed_by_module
 from .per_file import (
     first_import,
     is_touched,
@@ -34,7 +38,7 @@ from .per_file import (
 
 
 def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
-    """The edits, and those of the imports and install commands of each file that they change."""
+    """The edits, and those of the imports of each file that they change."""
     whole: list[Edit] = []
     # A port that imports one of these trains, or asks about, what it has not any more.
     trainers = trainer_libraries(porting.packs) & absent_packages(porting.module)
@@ -62,9 +66,29 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
                     f"Whether {library} is there is asked here: a TPU machine has none, and this stands as it was."
                 )
                 view.find("TP001", "warning", message, "Check what it decides.", line, 1, False)
-        own = without_inner(module.text, [*own, *install_edits(view, own), *metadata_edits(view, own)])
         take_back(porting, part, view)
         whole += whole_edits(part, own)
+    return whole
+
+
+def with_installs(porting: Porting, edits: list[Edit], beside: Sequence[ProjectModule]) -> list[Edit]:
+    """The edits, and those of what each file installs: what a module of the project needs of the GPU's stays, too."""
+    parts = [(part, own_edits(part, edits)) for part in parts_of(porting.module)]
+    if not any("install" in part.module.text or "# /// script" in part.module.text for part, _ in parts):
+        return edits
+    facts = facts_of(porting.module)
+    known = facts.gpu_distributions
+    needed = {name for module in beside for name in needed_by_module(porting, module)}
+    left = {name for name in known if name.replace("-", "_") in needed}
+    touched = [(part, own) for part, own in parts if is_touched(porting, part, own)]
+    for part, own in touched:
+        left |= libraries_left(part.module.text, own, known, facts)
+    whole: list[Edit] = []
+    for part, own in touched:
+        view = view_of(porting, part, own)
+        new = [*own, *install_edits(view, own, left), *metadata_edits(view, left)]
+        whole += whole_edits(part, without_inner(part.module.text, new))
+        take_back(porting, part, view)
     return whole
 
 

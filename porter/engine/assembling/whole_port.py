@@ -22,9 +22,9 @@ from ..settling.taken_keywords import refuse_keywords
 from .gone_names import say_gone_names
 from .long_lines import without_long_lines
 from .lost_names import find_lost_names
-from .own_modules import say_own_modules
+from .own_modules import modules_beside, say_own_modules
 from .per_file import divided, own_edits, parts_of, take_back, view_of, whole_edits
-from .port_imports import with_imports
+from .port_imports import with_imports, with_installs
 from .receipts import receipts, refuse_unsettled
 from .todos import with_todos
 
@@ -37,10 +37,13 @@ def finish(porting: Porting, status: Status | None) -> Port:
     edits = requoted(module, without_inner(module.text, porting.edits))
     if porting.trainer is not None and status is None:
         edits = with_imports(porting, edits)
+    beside = modules_beside(porting, edits) if status is None else []
+    if porting.trainer is not None and status is None:
+        edits = with_installs(porting, edits, beside)
     if status is None:
         _say_lost_training(porting, edits)
         refuse_keywords(porting, edits)
-        say_own_modules(porting, edits)
+        say_own_modules(porting, beside)
         say_gone_names(porting, edits)
     _forget_what_is_gone(porting, edits)
     say_other_calls(porting, edits, status)
