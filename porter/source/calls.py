@@ -16,7 +16,6 @@ from .scopes import Binding, Scope, first_parameter, owner_of
 if TYPE_CHECKING:
     from .module import Module
 
-FULL_NAMES = "full names"  # of the module's memory: what expressions are imported as
 HANDED_MODULES = "modules that functions are given"  # `check(torch)`, in whose body `torch.cuda` is torch's
 
 
@@ -192,7 +191,7 @@ def handed_module(module: Module, binding: Binding) -> str | None:
     if HANDED_MODULES not in module.memory:
         module.memory[HANDED_MODULES] = {}  # what is asked for meanwhile is none
         module.memory[HANDED_MODULES] = _handed_modules(module)
-        module.memory[FULL_NAMES] = {}  # those of meanwhile were found without
+        module.forget_names()  # those of meanwhile were found without
     found: dict[cst.CSTNode, str] = module.memory[HANDED_MODULES]
     return found.get(binding.node)
 

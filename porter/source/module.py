@@ -9,13 +9,14 @@ from typing import Any
 
 import libcst as cst
 
-from ..tables import said_by_built_in
-from .calls import FULL_NAMES, find_callees, given_back, handed_module
+from .calls import find_callees, given_back, handed_module
 from .scopes import Binding, Scope, collect_scopes, owner_of, walk
 from .source_text import SourceText
 
 MAX_ALIASES = 10  # names that stand for one another; two may do so in a circle
-FLAT = "packages whose classes are re-exported at their top"  # of `Module.memory`
+# Of `Module.memory`.
+FLAT = "packages whose classes are re-exported at their top"
+FULL_NAMES, BY_NAME = "full names", "calls by full name"
 
 
 @dataclass
@@ -73,8 +74,13 @@ class Module(SourceText):
     @property
     def flat(self) -> Collection[str]:
         """Packages whose classes are re-exported at their top, as packs say: `trl.trainer.SFTTrainer` is TRL's own."""
-        found: Collection[str] | None = self.memory.get(FLAT)
-        return said_by_built_in("flat") if found is None else found
+        found: Collection[str] = self.memory.get(FLAT, ())
+        return found
+
+    def forget_names(self) -> None:
+        """Full names are found anew: packs tell of further packages, or which modules functions are given is known."""
+        self.memory[FULL_NAMES] = {}
+        self.memory.pop(BY_NAME, None)
 
     def _qualified(self, node: cst.BaseExpression, scope: Scope, aliases: int = MAX_ALIASES) -> str | None:
         if isinstance(node, cst.Attribute):
@@ -265,14 +271,17 @@ class Module(SourceText):
     def _unsorted_calls(self) -> list[cst.Call]:
         return [node for node in self.parents if type(node) is cst.Call]
 
-    @cached_property
-    def calls_by_name(self) -> dict[str, list[cst.Call]]:
+    @property
+    def calls_by_name(self) -> Mapping[str, list[cst.Call]]:
         """The calls of what is imported, by its full name, each in source order."""
-        found: dict[str, list[cst.Call]] = {}
-        for call in self.calls:
-            if name := self.qualified(call.func):
-                found.setdefault(name, []).append(call)
-        return found
+        if BY_NAME not in self.memory:
+            found: dict[str, list[cst.Call]] = {}
+            for call in self.calls:
+                if name := self.qualified(call.func):
+                    found.setdefault(name, []).append(call)
+            self.memory[BY_NAME] = found
+        by_name: Mapping[str, list[cst.Call]] = self.memory[BY_NAME]
+        return by_name
 
     @cached_property
     def callees(self) -> Mapping[cst.Call, cst.FunctionDef]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from porter.front.port_file import port_file
+from porter.port import Options
 
 from .porting import port
 from .test_dating import SCRIPT
@@ -57,6 +58,17 @@ def test_what_a_launcher_installs_dates_the_script(
 ) -> None:
     found = versions(tmp_path, files)
     assert found["trl"].startswith(trl) and found["transformers"].startswith(transformers)
+
+
+def test_a_packs_cloud_makes_images_as_the_built_in_one_does(tmp_path: Path) -> None:
+    pack = tmp_path / "acme"
+    pack.mkdir()
+    (pack / "pack.toml").write_text('name = "acme"\nversion = "1"\n\n[facts]\ngpu_keyword = ["acme_cloud"]\n')
+    (tmp_path / "images.py").write_text('import acme_cloud\n\nbase = acme_cloud.Image().pip_install("trl==0.13.0")\n')
+    script = tmp_path / "train.py"
+    script.write_text(f"import acme_cloud\nfrom images import base\n{SCRIPT}")
+    assert port_file(script, Options(rules=(pack,))).recipe.versions["trl"] == "0.13.0 (images.py: trl==0.13.0)"
+    assert port_file(script).recipe.versions["trl"].startswith("1.16.0")
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,16 @@ import ast
 import libcst as cst
 import pytest
 
+from porter.engine.packs.facts import Facts, note_facts
+from porter.engine.packs.packs import load_packs
+from porter.engine.packs.said_by_packs import facts_in
 from porter.engine.pipeline import port_module
 from porter.errors import InputError
 from porter.port import Options
 from porter.source.module import Module, flatten
 from porter.source.parsing import parse_module
-from porter.tables import said_by_built_in
+
+FACTS = facts_in(load_packs())
 
 
 def module(text: str | bytes) -> Module:
@@ -22,6 +26,7 @@ def module(text: str | bytes) -> Module:
 def called(text: str) -> list[str | None]:
     """What every call of the text calls, by full import name."""
     found = module(text)
+    note_facts(found, FACTS)
     return [found.qualified(call.func) for call in found.calls]
 
 
@@ -76,7 +81,16 @@ def test_every_way_to_import_is_the_same_class(text: str) -> None:
     ],
 )
 def test_flatten(name: str, flat: str) -> None:
-    assert flatten(name, said_by_built_in("flat")) == flat
+    assert flatten(name, FACTS.flat) == flat
+
+
+def test_full_names_are_found_anew_where_packs_tell_of_further_packages() -> None:
+    found = module("from ours.training.own import OursTrainer\nOursTrainer(1)")
+    assert found.qualified(found.calls[0].func) == "ours.training.own.OursTrainer"
+    assert [*found.calls_by_name] == ["ours.training.own.OursTrainer"]
+    note_facts(found, Facts(flat=("ours",)))
+    assert found.qualified(found.calls[0].func) == "ours.OursTrainer"
+    assert [*found.calls_by_name] == ["ours.OursTrainer"]
 
 
 @pytest.mark.parametrize(

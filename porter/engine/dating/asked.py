@@ -14,6 +14,7 @@ from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Around, Asked, ar
 from ...source.project.printed import Shown
 from ...source.project.run_files import files_of_runs
 from ..packs.said_by_packs import dated_library, title_of
+from ..script.sites import facts_of
 from ..script.training import Training
 from .evidence import SOURCES, contradictions, floors, releases_with_all
 from .model_families import models_loaded
@@ -163,7 +164,9 @@ def _asked(porting: Training, library: str) -> list[Asked]:
         shown = [row for pack in porting.packs if not module.roots.isdisjoint(pack.reads) for row in pack.shown]
         script, runs = Path(module.path), _runs(porting, shown)
         if AROUND not in porting.answers:
-            porting.answers[AROUND] = around_script(script, module.text)
+            libraries = {library for pack in porting.packs for library in pack.reads}
+            clouds = facts_of(module).gpu_keyword
+            porting.answers[AROUND] = around_script(script, module.text, libraries, clouds)
         around: Around = porting.answers[AROUND]
         asks = asked_of_project(script, module.text, library, raw, floors(porting), shown, runs, around)
         porting.answers[key] = [*asks]

@@ -20,8 +20,10 @@ from ...source.filled import KEPT
 from ...source.module import Module
 from ...source.values import DECIDED
 from ..dating.decided_tries import decided_tries
+from ..packs.facts import note_facts
 from ..script.dead_blocks import DECIDED_TRIES
 from ..script.porting import Porting
+from ..script.sites import facts_of
 from ..script.training import Training
 from ..settling.decisions import decide
 from ..settling.kept_branch import keep_block
@@ -44,7 +46,9 @@ def answer_release_tests(porting: Training) -> bool:
     found = dict(_answers(module, porting.versions)) if ASKS.search(module.text) is not None else {}
     kept = dict(kept_by_release(module, porting.versions)) if ASKS.search(module.text) is not None else {}
     if found or tries or kept:
+        facts = facts_of(module)
         module.memory.clear()
+        note_facts(module, facts)
         module.memory[DECIDED], module.memory[DECIDED_TRIES], module.memory[KEPT] = found, tries, kept
     return bool(found or tries or kept)
 

@@ -18,7 +18,6 @@ from typing import Any
 from ...errors import InputError
 from ...releases.versions import pins_of
 from ...runtime.facts.field_tables import FieldTable, version_key
-from ...source.calls import FULL_NAMES
 from ...source.machine.gpu_of_run import GPU_NAMES, GpuNames
 from ...source.machine.library_constants import CONSTANTS, Constants
 from ...source.module import FLAT, Module
@@ -115,7 +114,7 @@ def note_facts(module: Module, facts: Facts) -> None:
     names = GpuNames(**{each.name: getattr(facts, each.name) for each in fields(GpuNames)})
     texts = Constants(dict(facts.constants), facts.enumerations, facts.lower_enumerations)
     module.memory |= {FACTS: facts, GPU_NAMES: names, CONSTANTS: texts, FLAT: frozenset(facts.flat)}
-    module.memory[FULL_NAMES] = {}  # those found before were of other packages
+    module.forget_names()
 
 
 @dataclass(frozen=True)

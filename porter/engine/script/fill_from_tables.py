@@ -14,10 +14,8 @@ from ...runtime.facts.field_tables import Row
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.expressions import python
-from ..packs.facts import note_facts
 from ..packs.kinds import is_of_kind
 from ..packs.packs import Pack, Rewrite, TableRule, by_claim
-from ..packs.said_by_packs import facts_in
 from .config_attributes import held_value
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
@@ -31,7 +29,6 @@ CONFIGURES = re.compile(r"\.\w*(?:Config|Arguments|Trainer)$")
 
 def find_sites(porting: Training) -> None:
     """Every call that a table of a pack describes, in source order."""
-    note_facts(porting.module, facts_in(porting.packs))
     by_class = tables_by_class(porting.packs)
     trainers = {name.split(".", 1)[0] for name in trainers_known(porting)}
     if not mentions_import(porting.module.text, trainers) or not trainers & porting.module.roots:

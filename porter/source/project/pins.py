@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -105,11 +105,12 @@ class Asked:
 @dataclass(frozen=True)
 class Around:
     """What lies around a script that may ask for releases: the names and texts of its project's files that declare or
-    install, and of those that launch it.
+    install, of those that launch it, and of those that make the image which it runs in.
     """
 
     files: list[tuple[str, str]]
     launchers: list[tuple[str, str]]
+    images: list[tuple[str, str]]
 
 
 def pins_of_project(
@@ -148,8 +149,7 @@ def asked_of_project(
     if own:
         yield Asked(SCRIPT, own)
     yield from _in_outputs(notebook, library, shown) if notebook else ()
-    makes_images = any(package in text for package in said_by_built_in("gpu_keyword"))
-    for name, words in images_of(script, text if makes_images else "", around.launchers):
+    for name, words in around.images:
         if pins := requirement(words, library, start="[\"']"):
             yield Asked(name, pins)
     commands: list[tuple[str, str]] = []
@@ -183,16 +183,25 @@ def asked_of_project(
             yield Asked(where, found, newest or next(against, ""))
 
 
-def around_script(script: Path, text: str) -> Around:
-    """The files around a script with this text, read once for all libraries; one that can't be read is left out."""
+def around_script(
+    script: Path, text: str, libraries: Collection[str] | None = None, clouds: Collection[str] | None = None
+) -> Around:
+    """The files around a script with this text, read once for all libraries; one that can't be read is left out.
+
+    `libraries` are those that packs read, `clouds` packages that run functions in images, whose imports are looked
+    into (`gpu_keyword` of packs); where None those of the built-in packs.
+    """
+    libraries = libraries_read() if libraries is None else libraries
+    clouds = said_by_built_in("gpu_keyword") if clouds is None else clouds
     files = []
-    for file in _files(script, text):
+    for file in _files(script, text, libraries):
         with contextlib.suppress(OSError, InputError):
             files.append((file.name, _text(file)))
     launchers = [*launchers_of(script)]
     commands = [held for name, held in (*files, *launchers) if COMMANDS.search(name)]
     first = _lock_of([text]) or ("" if any(OF_REQUIREMENTS.search(held) for held in commands) else _lock_of(commands))
-    return Around(sorted(files, key=lambda file: file[0] != first), launchers)
+    images = images_of(script, text if any(package in text for package in clouds) else "", launchers)
+    return Around(sorted(files, key=lambda file: file[0] != first), launchers, [*images])
 
 
 def _lock_of(commands: Sequence[str]) -> str:
@@ -260,18 +269,16 @@ def installed_by(raw: str, library: str) -> str | None:
     return versions[-1] if versions else None
 
 
-def _files(script: Path, text: str = "") -> Iterator[Path]:
+def _files(script: Path, text: str = "", libraries: Collection[str] = ()) -> Iterator[Path]:
     """Beside the script, then above it up to the root of its repository; without one in the next folder only.
 
     Of several of a kind the one first that speaks of the script: `requirements-train.txt` for `e2/train/sft.py`, or
-    the one that lists most of the libraries that `text` names. Last those that the commands of these files install
+    the one that lists most of the `libraries` that `text` names. Last those that the commands of these files install
     from, wherever they lie in the project (`pip install -r setup/requirements.txt`).
     """
     seen: set[Path] = set()
     script = script.resolve()
-    named = [
-        library for library in sorted(libraries_read()) if re.search(rf"(?m)^\s*(?:from|import)\s+{library}\b", text)
-    ]
+    named = [each for each in sorted(libraries) if re.search(rf"(?m)^\s*(?:from|import)\s+{each}\b", text)]
     for folder in project_folders(script):
         below = script.relative_to(folder).parts if script.is_relative_to(folder) else (script.name,)
         words = set(re.split(r"[^a-z0-9]+", "/".join(below).lower().removesuffix(script.suffix)))
