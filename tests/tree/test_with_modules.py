@@ -63,7 +63,8 @@ def print_counts(model):
 def test_a_package_that_imports_the_script_itself_needs_what_the_gpu_run_needs(
     package: str, says: bool, tmp_path: Path
 ) -> None:
-    script = SCRIPT.format(imports="import own\nfrom .models import load_model", load="own.load_model")
+    imports = "from .rows import ROWS\nfrom models import load_model"  # which the port has of models_tunix
+    script = SCRIPT.format(imports=imports, load="load_model")
     files = {"__init__.py": package, "rows.py": "ROWS = []\n", "models.py": MODELS, "train.py": script}
     project(tmp_path, {f"job/{name}": text for name, text in files.items()})
     said = [

@@ -1,4 +1,4 @@
-"""A folder for a run, and a project beside it whose script it starts."""
+"""A project whose script runs as `validate` runs it: in a copy in the folder of the runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from .observed import Project
+
 
 @pytest.fixture
-def project(tmp_path: Path) -> tuple[Path, Path]:
-    """The run's folder, and where the project's script goes."""
-    work, folder = tmp_path / "work", tmp_path / "project"
-    work.mkdir()
-    folder.mkdir()
-    return work, folder / "train.py"
+def project(tmp_path: Path) -> Project:
+    found = Project(tmp_path / "work", tmp_path / "work" / "copy" / "train.py")
+    found.folder.mkdir(parents=True)
+    return found

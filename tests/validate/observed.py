@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -25,11 +26,24 @@ sys.exit(code)
 """
 
 
-def observed(work: Path, side: str, script: Path) -> CompletedProcess[str]:
-    (work / side).mkdir()
-    return forked.run(OBSERVED, work, side, script, cwd=script.parent)
+@dataclass(frozen=True)
+class Project:
+    """A project's script, and the folder of the runs that start it."""
 
+    work: Path
+    script: Path
 
-def settings(work: Path, script: Path, text: str, **more: Any) -> None:
-    script.write_text(text)
-    Settings(work=str(work), steps=4, sources=(text,), **more).save(work / "settings.json")
+    @property
+    def folder(self) -> Path:
+        return self.script.parent
+
+    def run(self, text: str, side: str = "source", **settings: Any) -> CompletedProcess[str]:
+        """What the script of this text does on a side, which runs once."""
+        self.script.write_text(text)
+        Settings(work=str(self.work), steps=4, sources=(text,), **settings).save(self.work / "settings.json")
+        return self.again(side)
+
+    def again(self, side: str) -> CompletedProcess[str]:
+        """What it does on another side, with the settings of before."""
+        (self.work / side).mkdir()
+        return forked.run(OBSERVED, self.work, side, self.script, cwd=self.folder)

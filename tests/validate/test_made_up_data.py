@@ -6,11 +6,10 @@ import ast
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from .observed import observed, settings
+from .observed import Project
 
 SCRIPT = """
 import csv, json, os, sys
@@ -33,8 +32,7 @@ print(os.path.exists("cache"), os.path.exists("cache.json"), next(csv.DictReader
 """
 
 
-def test_rows_that_are_drawn_by_the_real_data_s_number(project: tuple[Path, Path]) -> None:
-    work, script = project
+def test_rows_that_are_drawn_by_the_real_data_s_number(project: Project) -> None:
     lines = (
         "import random",
         "import pandas as pd",
@@ -47,22 +45,15 @@ def test_rows_that_are_drawn_by_the_real_data_s_number(project: tuple[Path, Path
         "assert len(rows.sample(60000, replace=True)) == 60000",
         "assert len(random.sample(rows.to_dict('records'), 60000)) == len(rows)",
     )
-    settings(work, script, "\n".join(lines))
-    run = observed(work, "source", script)
+    run = project.run("\n".join(lines))
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == "nothing is made up yet"
     assert "60000 rows were to be drawn" in run.stderr
 
 
 @pytest.mark.real
-def test_every_way_of_reading_and_the_same_rows_in_the_port(
-    project: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    work, script = project
-    settings(work, script, SCRIPT)
-
-    source, port = observed(work, "source", script), observed(work, "port", script)
+def test_every_way_of_reading_and_the_same_rows_in_the_port(project: Project) -> None:
+    source, port = project.run(SCRIPT), project.again("port")
 
     assert source.returncode == 0, source.stderr
     assert port.returncode == 0, port.stderr
@@ -71,7 +62,7 @@ def test_every_way_of_reading_and_the_same_rows_in_the_port(
     assert ours["text"] == theirs["text"] and len(set(ours["text"])) == 5
     assert "column extra_column was added" in source.stderr and "column extra_column was added" not in port.stderr
     assert "stood in for data/a.jsonl" in source.stderr
-    assert [path.name for path in script.parent.iterdir()] == ["train.py"]
+    assert [path for path in project.folder.rglob("*") if path.is_file()] == [project.script]
 
 
 FILTERED = """
@@ -82,32 +73,25 @@ print(len(load_dataset("nobody/nowhere", split="train").filter(lambda row: len(r
 
 
 @pytest.mark.real
-def test_a_filter_leaves_rows_for_all_steps(project: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filter_leaves_rows_for_all_steps(project: Project) -> None:
     """Four steps of 16 rows, and a quarter more that the script may hold out."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    work, script = project
-    settings(work, script, FILTERED)
-    assert observed(work, "source", script).stdout.split() == ["80"]
+    assert project.run(FILTERED).stdout.split() == ["80"]
 
 
 @pytest.mark.real
-def test_a_crash_proposes_what_to_add_and_a_missing_configuration_is_named(project: tuple[Path, Path]) -> None:
-    work, script = project
+def test_a_crash_proposes_what_to_add_and_a_missing_configuration_is_named(project: Project) -> None:
     text = "import json\nrows = json.load(open('a.json'))\nprint(rows[0]['q'])\nfor row in rows:\n    row[chr(98)]\n"
-    settings(work, script, text)
-    assert observed(work, "source", script).returncode == 1
-    proposal = json.loads((work / "source" / "repair.json").read_text())
+    assert project.run(text).returncode == 1
+    proposal = json.loads((project.work / "source" / "repair.json").read_text())
     assert (proposal["column"], proposal["kind"]) == ("b", "text")
 
-    settings(work, script, "import yaml\nyaml.safe_load(open('train.yaml'))\n")
-    (work / "source").rename(work / "before")
-    run = observed(work, "source", script)
+    (project.work / "source").rename(project.work / "before")
+    run = project.run("import yaml\nyaml.safe_load(open('train.yaml'))\n")
     assert "the configuration train.yaml, which train.py:2 reads, is not there" in run.stderr
 
 
 @pytest.mark.real
-def test_rows_that_are_held_out_by_the_real_data_s_size(project: tuple[Path, Path]) -> None:
-    work, script = project
+def test_rows_that_are_held_out_by_the_real_data_s_size(project: Project) -> None:
     lines = (
         "from datasets import load_dataset",
         "rows = load_dataset('nobody/nowhere', split='train').shuffle(seed=3)",
@@ -122,8 +106,7 @@ def test_rows_that_are_held_out_by_the_real_data_s_size(project: tuple[Path, Pat
         "assert len(rows.select(range(int(0.004 * len(rows))))) > 8",  # a share of many more
         "assert rows.add_column(rows.column_names[0], [7] * count)[0][rows.column_names[0]] == 7",
     )
-    settings(work, script, "\n".join(lines))
-    run = observed(work, "source", script)
+    run = project.run("\n".join(lines))
     assert run.returncode == 0, run.stderr
     first, second = ([int(word) for word in line.split()] for line in run.stdout.splitlines())
     assert first[0] == 20 and first[1] == first[2] == -(-first[3] // 4)
@@ -131,11 +114,7 @@ def test_rows_that_are_held_out_by_the_real_data_s_size(project: tuple[Path, Pat
 
 
 @pytest.mark.real
-def test_what_is_asked_of_a_dataset_before_it_is_loaded(
-    project: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    work, script = project
+def test_what_is_asked_of_a_dataset_before_it_is_loaded(project: Project) -> None:
     lines = (
         "from datasets import get_dataset_config_names, get_dataset_split_names, load_dataset, load_dataset_builder",
         "names = get_dataset_config_names('nobody/nowhere')",
@@ -148,14 +127,12 @@ def test_what_is_asked_of_a_dataset_before_it_is_loaded(
         "print(sorted(builder.info.features), rows.column_names)",
     )
     for side in ("source", "port"):
-        settings(work, script, "\n".join(lines))
-        run = observed(work, side, script)
+        run = project.run("\n".join(lines), side)
         assert run.stdout.splitlines() == [" 512 default", "['default'] True", "True", "['tale'] ['tale']"], run.stderr
 
 
 @pytest.mark.real
-def test_all_columns_that_are_removed_are_those_too_that_came_late(project: tuple[Path, Path]) -> None:
-    work, script = project
+def test_all_columns_that_are_removed_are_those_too_that_came_late(project: Project) -> None:
     lines = (
         "from datasets import load_dataset",
         "rows = load_dataset('nobody/nowhere', split='train').train_test_split(test_size=4)",
@@ -167,8 +144,7 @@ def test_all_columns_that_are_removed_are_those_too_that_came_late(project: tupl
         "print(sorted(some['train'].column_names))",
     )
     for side in ("source", "port"):
-        settings(work, script, "\n".join(lines))
-        run = observed(work, side, script)
+        run = project.run("\n".join(lines), side)
         assert run.returncode == 0, run.stderr
         first, second = run.stdout.splitlines()
         assert first == "['ids'] ['ids']" and {"n", "otherunseen"} <= set(ast.literal_eval(second))
@@ -183,8 +159,7 @@ def test_all_columns_that_are_removed_are_those_too_that_came_late(project: tupl
         "rows.select_columns(['answer'])",
     ],
 )
-def test_what_the_script_takes_out_is_not_made_up_again(project: tuple[Path, Path], out: str) -> None:
-    work, script = project
+def test_what_the_script_takes_out_is_not_made_up_again(project: Project, out: str) -> None:
     lines = (
         "from datasets import load_dataset",
         "rows = load_dataset('nobody/nowhere', split='train')",
@@ -193,24 +168,22 @@ def test_what_the_script_takes_out_is_not_made_up_again(project: tuple[Path, Pat
         "name = 'pro' + 'mpt'",
         "print(made.map(lambda row: {'n': len(row[name])}).column_names)",
     )
-    settings(work, script, "\n".join(lines))
-    run = observed(work, "source", script)
+    run = project.run("\n".join(lines))
     assert run.returncode != 0 and "KeyError: 'prompt'" in run.stderr, run.stdout
 
 
-def test_a_projects_own_package_is_no_library(project: tuple[Path, Path]) -> None:
+def test_a_projects_own_package_is_no_library(project: Project) -> None:
     """`python agents/train.py` doesn't see the `datasets` package of the folder that it is started in."""
-    work, script = project
-    own = script.parent / "datasets"
+    own = project.folder / "datasets"
     own.mkdir()
     (own / "__init__.py").touch()
-    (script.parent / "agents").mkdir()
-    script = script.parent / "agents" / "train.py"
+    (project.folder / "agents").mkdir()
+    script = project.folder / "agents" / "train.py"
     script.write_text("from datasets import Dataset\nprint(len(Dataset.from_list([{'a': 1}])))\n")
     text = "import sys\nfrom porter.validate.running.script import search_only_libraries, run_script\n"
     text += "search_only_libraries(sys.argv[1])\nimport datasets\nprint(datasets.Dataset.__name__)\n"
     text += "from pathlib import Path\nsys.exit(run_script(sys.argv[2], [], Path(sys.argv[1])))\n"
     done = subprocess.run(
-        [sys.executable, "-c", text, work, script], capture_output=True, text=True, cwd=own.parent, check=False
+        [sys.executable, "-c", text, project.work, script], capture_output=True, text=True, cwd=own.parent, check=False
     )
     assert done.returncode == 0 and done.stdout.split() == ["Dataset", "1"], done.stderr

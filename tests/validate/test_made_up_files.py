@@ -9,35 +9,30 @@ import pytest
 
 from porter.cli.validate import named_file
 from porter.errors import InputError
-from porter.validate.observing.settings import Settings
 from porter.validate.stand_ins.data.documents import made_up_pdf
 
-from .observed import observed, settings
+from .observed import Project
 
 
 @pytest.mark.real
-def test_a_configuration_by_a_path_of_another_machine_is_the_projects_of_that_name(project: tuple[Path, Path]) -> None:
-    work, script = project
-    (script.parent / "configs").mkdir()
-    (script.parent / "configs" / "run.yaml").write_text("rate: 3\n")
+def test_a_configuration_by_a_path_of_another_machine_is_the_projects_of_that_name(project: Project) -> None:
+    (project.folder / "configs").mkdir()
+    (project.folder / "configs" / "run.yaml").write_text("rate: 3\n")
     text = 'import yaml\nprint(yaml.safe_load(open("/work/of/nobody/run.yaml"))["rate"])\n'
-    settings(work, script, text, project=str(script.parent))
-    run = observed(work, "source", script)
+    run = project.run(text, project=str(project.folder))
     assert run.stdout == "3\n", run.stderr
     assert "the project's configs/run.yaml was read for /work/of/nobody/run.yaml" in run.stderr
-    (script.parent / "run.yaml").write_text("rate: 4\n")  # two of that name: which is not known
-    run = observed(work, "port", script)
+    (project.folder / "run.yaml").write_text("rate: 4\n")  # two of that name: which is not known
+    run = project.again("port")
     assert "the configuration /work/of/nobody/run.yaml, which train.py:2 reads, is not there" in run.stderr
 
 
 @pytest.mark.real
-def test_a_real_file_by_its_name(project: tuple[Path, Path], tmp_path: Path) -> None:
-    work, script = project
+def test_a_real_file_by_its_name(project: Project, tmp_path: Path) -> None:
     real = tmp_path / "real.jsonl"
     real.write_text('{"q": "from the user"}\n')
     text = "import json\nprint([json.loads(line)['q'] for line in open('/nowhere/a.jsonl')])\n"
-    settings(work, script, text, files=(("a.jsonl", str(real)),))
-    assert "['from the user']" in observed(work, "source", script).stdout
+    assert "['from the user']" in project.run(text, files=(("a.jsonl", str(real)),)).stdout
 
     assert named_file("a=b=c") == ("a", Path("b=c"))
     with pytest.raises(InputError, match="NAME=FILE"):
@@ -45,30 +40,25 @@ def test_a_real_file_by_its_name(project: tuple[Path, Path], tmp_path: Path) -> 
 
 
 @pytest.mark.real
-def test_the_folder_of_a_file_that_stands_in_is_there(tmp_path: Path) -> None:
-    script = tmp_path / "copy" / "train.py"
-    script.parent.mkdir()
+def test_the_folder_of_a_file_that_stands_in_is_there(project: Project) -> None:
     text = (
         "import pandas\nprint(open('assets/prompt.txt').read())\n"
         "pandas.DataFrame({'a': [1]}).to_csv('assets/made.csv')\n"
     )
-    settings(tmp_path, script, text)
-    run = observed(tmp_path, "source", script)
+    run = project.run(text)
     assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.real
-def test_a_pdf_that_is_not_there_and_a_database_of_the_users(tmp_path: Path) -> None:
-    script, own = tmp_path / "copy" / "train.py", tmp_path / "own.db"
-    script.parent.mkdir()
+def test_a_pdf_that_is_not_there_and_a_database_of_the_users(project: Project, tmp_path: Path) -> None:
+    own = tmp_path / "own.db"
     with sqlite3.connect(own) as database:
         database.execute("create table asked (q text)")
     text = (
         "import sqlite3\nprint(open('documents/law.pdf', 'rb').read()[:8])\n"
         "print(sqlite3.connect('./data/all.db').execute('select name from sqlite_master').fetchall())\n"
     )
-    settings(tmp_path, script, text, files=(("data/all.db", str(own)),))
-    run = observed(tmp_path, "source", script)
+    run = project.run(text, files=(("data/all.db", str(own)),))
     assert run.stdout.splitlines() == ["b'%PDF-1.4'", "[('asked',)]"], run.stderr
 
 
@@ -84,29 +74,24 @@ def test_a_made_up_pdf_has_its_lines_and_says_where_its_parts_are() -> None:
 
 
 @pytest.mark.real
-def test_a_placeholder_is_a_file_where_the_script_tells_its_form(project: tuple[Path, Path]) -> None:
-    work, script = project
+def test_a_placeholder_is_a_file_where_the_script_tells_its_form(project: Project) -> None:
     text = (
         "import json, os\nPATHS = {'data': r'Your dataset path', 'readme': 'LICENSE'}\n"
         "with open(PATHS['data'], encoding='utf-8') as file:\n    rows = json.load(file)\n"
         "print(rows[0]['q'].strip())\nassert not os.path.exists('LICENSE')\nopen(PATHS['readme']).read()\n"
     )
-    settings(work, script, text)
-    run = observed(work, "source", script)
+    run = project.run(text)
     assert run.stdout.strip() and "No such file or directory: 'LICENSE'" in run.stderr
     assert "a made-up file (q) stood in for Your dataset path" in run.stderr
-    script.write_text(text.replace("PATHS", "NAMES"))  # a port is another text
-    assert observed(work, "port", script).stdout == run.stdout
+    project.script.write_text(text.replace("PATHS", "NAMES"))  # a port is another text
+    assert project.again("port").stdout == run.stdout
 
 
 @pytest.mark.parametrize("files", ["'a.jsonl'", "{'train': ['a.jsonl'], 'test': 'b.jsonl'}"])
-def test_what_git_lfs_leaves_is_no_dataset(files: str, project: tuple[Path, Path]) -> None:
-    work, script = project
-    (script.parent / "a.jsonl").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:3\nsize 9\n")
-    (script.parent / "b.jsonl").write_text('{"text": "here"}\n')
+def test_what_git_lfs_leaves_is_no_dataset(files: str, project: Project) -> None:
+    (project.folder / "a.jsonl").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:3\nsize 9\n")
+    (project.folder / "b.jsonl").write_text('{"text": "here"}\n')
     text = f"from datasets import load_dataset\nrows = load_dataset('json', data_files={files})\n"
     text += "print(len(rows['train'][0]['text']) > 0)\n"
-    script.write_text(text)
-    Settings(work=str(work), sources=(text,)).save(work / "settings.json")
-    done = observed(work, "source", script)
+    done = project.run(text)
     assert done.stdout.strip() == "True" and "Git LFS has left a pointer" in done.stderr, done.stderr

@@ -10,7 +10,7 @@ import pytest
 from porter.validate.observing.settings import Settings
 from porter.validate.stand_ins.substitutes import Substitutes
 
-from .observed import observed, settings
+from .observed import Project
 
 
 def test_a_model_folder_of_the_project_that_is_not_there_stands_in_alike_on_both_sides(tmp_path: Path) -> None:
@@ -56,23 +56,19 @@ def test_a_model_folder_without_its_weights_has_a_stand_in(
 
 
 @pytest.mark.real
-def test_what_the_tool_itself_asks_for_is_not_the_scripts_question(tmp_path: Path) -> None:
+def test_what_the_tool_itself_asks_for_is_not_the_scripts_question(project: Project) -> None:
     """The script would end without what that line gives: a stand-in's own answer was taken for its data file."""
-    script = tmp_path / "copy" / "train.py"
-    script.parent.mkdir()
     text = (
         "from transformers import AutoTokenizer\ntokenizer = AutoTokenizer.from_pretrained('org/llama-2-7b-hf')\n"
         "assert tokenizer != None\nprint(tokenizer.eos_token)\n"
     )
-    settings(tmp_path, script, text)
-    run = observed(tmp_path, "source", script)
+    run = project.run(text)
     assert run.stdout.strip() == "</s>", run.stderr
 
 
 @pytest.mark.real
-def test_weights_of_the_scripts_own_module_that_are_not_there(project: tuple[Path, Path]) -> None:
+def test_weights_of_the_scripts_own_module_that_are_not_there(project: Project) -> None:
     """A reward model's: it scores alike on both sides, whatever was drawn before."""
-    work, script = project
     lines = (
         "import os, sys, torch",
         "torch.rand(len(sys.argv[0]))",
@@ -91,8 +87,7 @@ def test_weights_of_the_scripts_own_module_that_are_not_there(project: tuple[Pat
     )
     found = []
     for side in ("source", "port"):
-        settings(work, script, "\n".join([*lines, f"# {side}"]))
-        run = observed(work, side, script)
+        run = project.run("\n".join([*lines, f"# {side}"]), side)
         found.append(run.stdout.splitlines())
         assert "random weights stood in for /nowhere/best.pth, which is not there, in Sequential" in run.stderr
     assert found[0] == found[1]
