@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from porter.engine.packs.packs import load_pack
+from porter.engine.packs.read_pack import load_pack
 from porter.errors import InputError
 from porter.front.port_file import port_file
 from porter.port import Options, Port

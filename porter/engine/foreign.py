@@ -12,7 +12,7 @@ from ..port import Options
 from ..source.merged import Merged
 from ..source.module import Module
 from .loops.loop_trainer import may_train_language
-from .packs.packs import Pack
+from .packs.pack import Pack
 from .script.fill_from_tables import configuring, mentions_import, tables_by_class
 
 TRAINER = "Trainer"  # that a table or a refusal knows, or nobody

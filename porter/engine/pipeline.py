@@ -36,7 +36,8 @@ from .loops.models_trained import say_others
 from .loops.unread.unknown_training import find_unknown_training
 from .packs.engine_rules import check_names
 from .packs.facts import note_facts
-from .packs.packs import Pack, load_packs
+from .packs.pack import Pack
+from .packs.packs import load_packs
 from .packs.said_by_packs import facts_in, launchers, newest_of, owner_of
 from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites, trainer_libraries
 from .script.porting import Porting

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..engine.packs.packs import load_pack
+from ..engine.packs.read_pack import load_pack
 from ..errors import InputError
 from ..port import Options, Port
 from ..tables import packs as built_in_packs

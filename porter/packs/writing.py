@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..engine.answering.member_uses import apply_rewrite, member_rules
 from ..engine.answering.scoped_names import named_at
-from ..engine.packs.packs import Rewrite
+from ..engine.packs.pack import Rewrite
 from ..engine.reading.precision import under_autocast
 from ..engine.receipts.marking import keys_at, mark, mark_at, mark_of, stays, unread_unless
 from ..engine.script.porting import MESH, TRAINER, TRAINING

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .rules import cases, headline, matches, page
 
 if TYPE_CHECKING:
-    from ..engine.packs.packs import Pack, TableRule
+    from ..engine.packs.pack import Pack, TableRule
     from ..runtime.facts.field_tables import Row
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -17,7 +17,7 @@ from ..recipe import Field
 from .terminal import console, field_table, show
 
 if TYPE_CHECKING:
-    from ..engine.packs.packs import Pack
+    from ..engine.packs.pack import Pack
     from ..front.cases import CaseResult
 
 SECTION = re.compile(r"\n(What it does|Why|Example|Use instead|Safety|References): *")

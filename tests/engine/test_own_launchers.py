@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.engine.packs.packs import load_pack
+from porter.engine.packs.read_pack import load_pack
 from porter.errors import InputError
 from porter.port import Port
 

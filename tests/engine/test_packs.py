@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from porter.engine.packs.packs import load_pack, load_packs
+from porter.engine.packs.packs import load_packs
+from porter.engine.packs.read_pack import load_pack
 from porter.errors import InputError
 from porter.front.cases import run_cases
 from porter.front.port_file import port_file

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import porter.engine.packs.packs
-import porter.engine.packs.python_rule
 import porter.tables
+from porter.engine.packs import pack, packs, python_rule, read_pack
 from porter.front.cases import run_cases
 from porter.runtime.facts import field_tables
 
@@ -25,7 +24,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the built-in rules, which stands for them."""
     folder = tmp_path / "rules"
     shutil.copytree(ROOT / "rules", folder, ignore=shutil.ignore_patterns("cases", "__pycache__"))
-    for module in (porter.tables, porter.engine.packs.packs, porter.engine.packs.python_rule):
+    for module in (porter.tables, pack, packs, python_rule, read_pack):
         monkeypatch.setattr(module, "rules_folder", lambda: folder)
     monkeypatch.setattr(field_tables, "rules_root", lambda: folder)
     field_tables.find_table.cache_clear()
@@ -34,16 +33,16 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("idiom", IDIOMS, ids=lambda text: text.splitlines()[0])
 def test_the_snippets_pass_their_case(rules: Path, idiom: str) -> None:
-    packs, cases = set(), set()
+    changed, cases = set(), set()
     snippets = SNIPPET.findall(idiom)
     for name, how, text in snippets:
         file = rules.parent / name
         file.parent.mkdir(exist_ok=True)
         assert file.exists() == (how == "at its end")
         file.write_text((file.read_text() if file.exists() else "") + text)
-        packs.add(rules / name.split("/")[1])
+        changed.add(rules / name.split("/")[1])
         cases |= {file.name} if "/cases/" in name else set()
-    failed = [f"{case.name}: {case.detail}" for pack in packs for case in run_cases(pack) if not case.passed]
+    failed = [f"{case.name}: {case.detail}" for folder in changed for case in run_cases(folder) if not case.passed]
     assert not failed, "\n".join(failed)
     assert cases and len(snippets) <= 2  # the third file is the generated page
     for case in cases:  # which fails without the rule
@@ -51,9 +50,9 @@ def test_the_snippets_pass_their_case(rules: Path, idiom: str) -> None:
             if "/cases/" not in name:
                 file = rules.parent / name
                 file.write_text(file.read_text().removesuffix(text)) if how == "at its end" else file.unlink()
-        porter.engine.packs.packs._built_in.cache_clear()
+        packs._built_in.cache_clear()
         field_tables.find_table.cache_clear()
-        assert not all(found.passed for pack in packs for found in run_cases(pack)), case
+        assert not all(found.passed for folder in changed for found in run_cases(folder)), case
 
 
 def test_there_are_three() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from ...runtime.facts.generation_settings import BUILT
-from ..packs.packs import Rewrite
+from ..packs.pack import Rewrite
 from ..script.porting import Porting
 from ..script.sites import shortened
 from ..script.uses_of_training import Use

@@ -10,7 +10,7 @@ from ...runtime.facts.argument_fields import is_of_another_day
 from ...runtime.facts.field_tables import version_key
 from ...text.edits import Spans
 from ..dating.argument_releases import ArgumentRelease, rewritten_by
-from ..packs.packs import Rewrite
+from ..packs.pack import Rewrite
 from ..packs.said_by_packs import dated_library, loader, newest_of
 from ..script.fill_from_tables import plain_version, tables_of
 from ..script.porting import KEPT, Porting

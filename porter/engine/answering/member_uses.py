@@ -14,7 +14,8 @@ import libcst as cst
 from ...source.calls import parameter_of
 from ...source.module import Module
 from ...text.edits import Spans
-from ..packs.packs import Rewrite, SiteRule, by_claim
+from ..packs.pack import Rewrite, by_claim
+from ..packs.python_rule import SiteRule
 from ..script.flow import unprepared
 from ..script.porting import Porting
 from ..script.sites import shortened

@@ -14,8 +14,8 @@ import libcst as cst
 
 from ...source.module import Module
 from ...source.read_value import read_value
-from ..packs.packs import SiteRule
 from ..packs.patterns import Pattern, holes
+from ..packs.python_rule import SiteRule
 from ..script.porting import Porting
 from ..script.sites import Argument, Site, indentation, read_site
 from ..steps.step import Phase, step

@@ -16,7 +16,8 @@ import libcst as cst
 from ...safety.limits import frames_of
 from ...text.edits import whole_lines
 from ..draft.findings import Findings
-from ..packs.packs import Rewrite, SiteRule
+from ..packs.pack import Rewrite
+from ..packs.python_rule import SiteRule
 from ..receipts.marking import carry
 from ..script.porting import Porting
 from ..script.sites import Site, read_site

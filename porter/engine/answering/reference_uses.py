@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ..packs.packs import Rewrite, SiteRule
+from ..packs.pack import Rewrite
+from ..packs.python_rule import SiteRule
 from ..script.porting import Porting
 from ..script.sites import shortened
 from ..script.uses_of_training import Use, uses

@@ -17,7 +17,7 @@ from ...runtime.settings.consumed import CONSUMED
 from ...source.read_value import read_value
 from ...text.edit import Edit
 from ...text.respelled import repeats
-from ..packs.packs import TableRule
+from ..packs.pack import TableRule
 from ..receipts.marking import STAYS
 from ..script.fill_from_tables import (
     CONFIGURES,

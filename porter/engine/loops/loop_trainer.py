@@ -19,7 +19,7 @@ from ...source.module import Module
 from ...source.read_value import read_value
 from ...text.expressions import choice, is_atom, quoted
 from ..draft.findings import NO_FAMILY, NO_TASK
-from ..packs.packs import TableRule
+from ..packs.pack import TableRule
 from ..script.fill_from_tables import (
     fill_defaults,
     fill_site,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ... import __version__
 from ...errors import InputError
-from .packs import Pack, SiteRule
+from .pack import Pack
+from .python_rule import SiteRule
 
 if TYPE_CHECKING:
     from ..script.porting import Porting

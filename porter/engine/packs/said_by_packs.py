@@ -8,7 +8,7 @@ from operator import or_
 
 from ...runtime.facts.field_tables import Row, version_key
 from .facts import NONE, Facts
-from .packs import Pack, TableRule
+from .pack import Pack, TableRule
 
 
 def facts_in(packs: Iterable[Pack]) -> Facts:

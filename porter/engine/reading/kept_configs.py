@@ -13,7 +13,7 @@ from ...source.scopes import Scope
 from ...source.values import dict_items
 from ...text.edits import within
 from ..answering.member_uses import apply_rewrite, member_rules
-from ..packs.packs import Rewrite, TableRule
+from ..packs.pack import Rewrite, TableRule
 from ..script.callback_methods import reads_arguments
 from ..script.dead_blocks import is_dead
 from ..script.fill_from_tables import tables_of

@@ -15,7 +15,7 @@ from ...recipe import Field, Finding, Origin, Value, literal_code
 from ...source.module import Module
 from ..answering.pack_places import definitions, patterned
 from ..answering.python_rules import mended, mistake, positional, restored, snapshot
-from ..packs.packs import SiteRule
+from ..packs.python_rule import SiteRule
 from ..receipts.marking import about
 from ..script.dead_blocks import is_dead
 from ..script.fill_from_tables import table_of

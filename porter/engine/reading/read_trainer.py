@@ -17,7 +17,7 @@ from ...files import read_text
 from ...recipe import Field, Value
 from ...runtime.facts.field_tables import Row
 from ..loops.loop_trainer import read_loop_parts
-from ..packs.packs import TableRule
+from ..packs.pack import TableRule
 from ..receipts.marking import keep_object
 from ..script.fill_from_tables import (
     config_table,

@@ -15,7 +15,7 @@ from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.expressions import python
 from ..packs.kinds import is_of_kind
-from ..packs.packs import Pack, Rewrite, TableRule, by_claim
+from ..packs.pack import Pack, Rewrite, TableRule, by_claim
 from .config_attributes import held_value
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins

@@ -23,7 +23,7 @@ from ...source.scopes import Scope
 from ...text.expressions import python, quoted
 from ...text.marks import Marks
 from ..draft.findings import Findings
-from ..packs.packs import Pack
+from ..packs.pack import Pack
 from .sites import Argument, Site
 
 if TYPE_CHECKING:
