@@ -48,10 +48,7 @@ class Kind:
     terms: Defaults
 
 
-UNLOGGED = (
-    "The log lines have TRL's rewards and logps, but not logits/chosen and logits/rejected: "
-    "their means take in the padding of the GPU's batches in many releases."
-)
+UNLOGGED = "The log lines have TRL's rewards and logps, but not logits/chosen and logits/rejected."
 _SHARED: Defaults = {
     "data.pad_to_multiple_of": ("pad_to_multiple_of", None),
     "data.num_proc": ("num_proc", None),

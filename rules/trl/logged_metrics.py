@@ -1,4 +1,4 @@
-"""What TRL's SFTTrainer logs beside the loss and the port's log lines don't have: entropy, num_tokens, accuracy."""
+"""What TRL's trainers log beside the loss and the port's log lines don't have: entropy, num_tokens, accuracy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,15 @@ from porter.packs.training import Training, rewritten_by, table_of
 
 PART_OF = "trl"
 
-# Which release of TRL's SFTTrainer logs it first.
-LOGGED = {"mean_token_accuracy": (0, 15), "num_tokens": (0, 16), "entropy": (0, 22)}
+# Kind of trainer → which release of TRL's logs it first.
+_SAMPLED = {"num_tokens": (0, 16), "clip_ratio": (0, 16), "other lengths of completions": (0, 17), "entropy": (0, 20)}
+LOGGED = {
+    "sft": {"mean_token_accuracy": (0, 15), "num_tokens": (0, 16), "entropy": (0, 22)},
+    "dpo": {"mean_token_accuracy": (0, 29), "num_tokens": (0, 29), "entropy": (0, 29)},
+    "kto": {"num_tokens": (1, 8), "entropy": (1, 8)},
+    "grpo": _SAMPLED,
+    "rloo": _SAMPLED,
+}
 WITHOUT_LOGITS = ("mean_token_accuracy", "entropy")  # not with Liger's kernels
 ROWS = (".logging_steps", ".report_to")  # where it is said, the first that the script sets
 
@@ -20,12 +27,13 @@ ROWS = (".logging_steps", ".report_to")  # where it is said, the first that the 
 def say_logged(porting: Training) -> None:
     """A reason at the first of `ROWS`, or an info where the script sets neither."""
     site = porting.trainer
-    if site is None or porting.loop is not None or table_of(porting, site).kind != "sft":
+    if site is None or porting.loop is not None:
         return
     if porting.known("log.strategy") == "no" or _is_rewritten(porting, site):  # Unsloth's logs none
         return
     release = plain_version(porting.versions.get("trl", ""))
-    names = [name for name, since in LOGGED.items() if not release or version_key(release) >= since]
+    logged = LOGGED.get(table_of(porting, site).kind, {})
+    names = [name for name, since in logged.items() if not release or version_key(release) >= since]
     liger = porting.config.argument("use_liger_kernel", "use_liger") if porting.config is not None else None
     if liger is not None and not liger.value.is_literal(None, False):
         names = [name for name in names if name not in WITHOUT_LOGITS]

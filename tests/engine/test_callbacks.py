@@ -159,6 +159,29 @@ def test_what_sft_trainer_logs_of_its_own_is_said_once(release: str, keywords: s
 
 
 @pytest.mark.parametrize(
+    ("trainer", "release", "said"),
+    [
+        ("DPO", "0.28.0", ""),
+        ("DPO", "0.29.0", "mean_token_accuracy, num_tokens and entropy"),
+        ("KTO", "1.7.0", ""),
+        ("KTO", "1.8.0", "num_tokens and entropy"),
+        ("GRPO", "0.15.2", ""),
+        ("GRPO", "0.16.0", "num_tokens and clip_ratio"),
+        ("GRPO", "1.16.0", "num_tokens, clip_ratio, other lengths of completions and entropy"),
+    ],
+)
+def test_what_other_trainers_log_is_said_by_release(trainer: str, release: str, said: str) -> None:
+    rewards = (
+        ",\n    reward_funcs=[lambda completions, **kwargs: [1.0 for _ in completions]]" if trainer == "GRPO" else ""
+    )
+    found = port(sft_script(config=", logging_steps=5", trainer=rewards).replace("SFT", trainer), source_trl=release)
+    told = [row.reason for row in found.fields if row.source.endswith(".logging_steps")]
+    assert [("log lines have TRL's loss" in reason, reason.endswith(f"not its {said}")) for reason in told] == (
+        [(bool(said), bool(said))]
+    )
+
+
+@pytest.mark.parametrize(
     ("steps", "when"), [("1", None), ("4", ""), ("int(open('n').read())", " where it is more than 1")]
 )
 def test_a_norm_of_micro_batches_alone_is_said(steps: str, when: str | None) -> None:

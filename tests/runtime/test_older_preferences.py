@@ -240,6 +240,22 @@ def test_both_answers_are_cut_by_the_longer_one_in_0_28_to_1_14(
     assert sizes == expected
 
 
+@pytest.mark.parametrize(("trl", "kept"), [("0.29.0", 2), ("1.3.0", 2), ("1.8.0", 2), ("1.9.0", 1), (None, 1)])
+def test_a_prompt_that_fills_max_length_leaves_from_1_9_on(trl: str | None, kept: int) -> None:
+    """The `dataset.filter` of DPOTrainer and KTOTrainer; their collators cut what the older ones keep."""
+    prompts, release = ("a prompt of more than eight", "q"), releases.release(trl)
+    rows = [{"prompt": prompt, "chosen": "yes", "rejected": "no"} for prompt in prompts]
+    settings: dict[str, Any] = {"max_length": 8, "release": release}
+    found = preference_rows.pairs(rows, byte_tokenizer(), truncation_mode="keep_start", **settings)
+    assert len(found) == kept
+    single = preference_rows.completions(rows, byte_tokenizer(), rotate=None, num_proc=None, **settings)
+    assert len(single) == len(single.desirable) == 2 * kept
+    if kept == 2:
+        assert [len(ids) for ids in found.ids[0]] == [8, 8]
+        assert (np.concatenate(found.labels[0]) == -100).all()
+        assert (np.concatenate(single.labels[0]) == -100).all() == release.since(1, 3)
+
+
 def test_what_cuts_an_answer_to_nothing_is_said() -> None:
     rows = [{"prompt": "q? ", "chosen": "a" * 50, "rejected": "b" * 5}]
     with pytest.raises(ValueError, match="less the longer one's 51 tokens, which leaves nothing of one of 6"):

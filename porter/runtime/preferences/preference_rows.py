@@ -82,7 +82,7 @@ def pairs(
 ) -> Documents:
     """Chosen and rejected of every row as DPOTrainer feeds them, cut to `max_length`.
 
-    With "keep_start" rows whose prompt alone fills `max_length` are dropped, from TRL 0.29 on. `max_prompt_length` (its
+    With "keep_start" rows whose prompt alone fills `max_length` are dropped, from TRL 1.9 on. `max_prompt_length` (its
     end is kept) and `max_completion_length` are those of TRL before 0.29.
     """
     release = release or releases.release(None)
@@ -114,7 +114,7 @@ def pairs(
     common = release.masks_common_prefix
     made = PairTokens(tokenizer, implicit, append_eos, max_prompt_length, max_completion_length, common)
     rows = _tokenised(dataset, made)
-    if max_length is not None and truncation_mode == "keep_start":
+    if max_length is not None and truncation_mode == "keep_start" and release.drops_long_prompts:
         rows = [row for row in rows if row["first_start"] < max_length]
     return _documents(rows, _kept(max_length, truncation_mode), two=True)
 
@@ -196,7 +196,7 @@ def completions(
     else:
         tokens = CompletionTokens(tokenizer, append_eos, release.masks_common_prefix)
     rows = _tokenised(dataset, tokens)
-    if max_length is not None:
+    if max_length is not None and release.drops_long_prompts:
         fits = [row["first_start"] < max_length for row in rows]
         rows, desirable = [row for row, fit in zip(rows, fits, strict=True) if fit], desirable[np.asarray(fits, bool)]
     if rotate is not None:

@@ -57,6 +57,12 @@ class PreferenceRelease:
         return self.since(1, 15)
 
     @property
+    def drops_long_prompts(self) -> bool:
+        """Whether rows whose prompt alone fills `max_length` left (from 1.9 on); before they stayed, with nothing to
+        train."""
+        return self.since(1, 9)
+
+    @property
     def ends_chat_pairs(self) -> bool:
         """Whether DPOTrainer put the end token behind the answers of conversations, too (0.12 to 0.27.1)."""
         return self.pairs_apart and not self.since(0, 27, 2)
