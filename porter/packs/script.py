@@ -37,6 +37,7 @@ from ..runtime.facts.families import UnknownFamily, find_family
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, named_arguments, parameter_of, returned
 from ..source.conditions import bare, left_on_gpu, may_have_left
+from ..source.dictionaries.items import dict_items
 from ..source.held_answers import asks_for_gpu
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run, speaks_of_gpu
 from ..source.machine.library_constants import constants
@@ -44,7 +45,7 @@ from ..source.module import Module, flatten
 from ..source.project.model_names import usual_texts
 from ..source.read_value import read_value
 from ..source.scopes import Binding, Scope, inside
-from ..source.values import Unknown, dict_items, evaluate
+from ..source.values import Unknown, evaluate
 from ..text.edits import line_end, line_start, within
 from ..text.import_lines import names_in
 

@@ -9,10 +9,11 @@ import pytest
 from porter.engine.packs.facts import note_facts
 from porter.engine.packs.packs import load_packs
 from porter.engine.packs.said_by_packs import facts_in
+from porter.source.dictionaries.items import dict_items
 from porter.source.module import Module
 from porter.source.parsing import parse_module
 from porter.source.read_value import read_value
-from porter.source.values import Unknown, dict_items, evaluate
+from porter.source.values import Unknown, evaluate
 
 FACTS = facts_in(load_packs())
 

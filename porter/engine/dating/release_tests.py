@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 import libcst as cst
 
 from ...source.conditions import simplified
-from ...source.filled import KEPT
+from ...source.dictionaries.filled import KEPT
 from ...source.module import Module
 from ...source.values import DECIDED
 from ..dating.decided_tries import decided_tries

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ...source.dictionaries.items import dict_items
 from ...source.scopes import Scope
-from ...source.values import dict_items
 from ...text.edits import within
 from ..answering.member_uses import apply_rewrite, member_rules
 from ..packs.pack import Rewrite, TableRule

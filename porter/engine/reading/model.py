@@ -11,10 +11,10 @@ import libcst as cst
 from ...recipe import Origin, Value, literal_code
 from ...runtime.facts.releases.habits import fills_type
 from ...source.calls import function_around, may_not_run, returned
+from ...source.dictionaries.items import dict_items
 from ...source.module import Module
 from ...source.read_value import read_value
 from ...source.scopes import Binding
-from ...source.values import dict_items
 from ..packs.said_by_packs import dated_library, loader, title_of, type_keywords
 from ..script.dead_blocks import is_dead
 from ..script.fill_from_tables import (

@@ -16,13 +16,13 @@ import libcst as cst
 
 from ...recipe import Origin, Value
 from ...source.conditions import chosen_on_gpu
-from ...source.filled import Item, built_items, chosen_items, made_of
+from ...source.dictionaries.filled import Item, built_items, chosen_items, made_of
+from ...source.dictionaries.items import dict_items
+from ...source.dictionaries.returned import ReturnedItem, returned_items
 from ...source.module import Module
 from ...source.read_value import BARE, read_value
 from ...source.remarks import UNSAID, Remark, remarks_in
-from ...source.returned import ReturnedItem, returned_items
 from ...source.scopes import Scope
-from ...source.values import dict_items
 from ...text.edits import line_start
 from ...text.expressions import enclosed
 from ..packs.facts import FACTS, NONE, Facts

@@ -5,8 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from ....source.calls import function_around
+from ....source.dictionaries.items import dict_items
 from ....source.module import Module
-from ....source.values import dict_items
 from ..flow import origins
 from ..sites import facts_of
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from .module import Module
-from .values import Unknown, dict_items, evaluate
+from ..module import Module
+from ..values import Unknown, evaluate
+from .items import dict_items
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from .held_values import changed_later
-from .module import Module
-from .scopes import Binding, inside
-from .values import DECIDED, Unknown, dict_items, evaluate
+from ..held_values import changed_later
+from ..module import Module
+from ..scopes import Binding, inside
+from ..values import DECIDED, Unknown, evaluate
+from .items import dict_items
 
 READS = ("get", "keys", "values", "items", "copy")
 KEPT = "dictionaries of which a release takes a part"  # of `Module.memory`: what of which, and whether a key

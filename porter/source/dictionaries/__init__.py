@@ -1,0 +1,1 @@
+"""Dictionaries of keywords, `trainer(**kwargs)`: which keys they have, and what each is."""
