@@ -10,7 +10,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -19,10 +18,11 @@ import numpy as np
 from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
 from ..hosts.global_arrays import placed
-from ..rows import older_rows, rows, tokenization, unsloth_rows
+from ..rows import tokenization
 from ..rows.packing import Shuffles
-from ..rows.response_masks import CompletionOnly, IgnorePadding, LabelMask, OwnLabels
-from ..rows.rows import Rows
+from ..rows.response_masks import LabelMask
+from ..rows.rows import Rows, is_stream
+from ..rows.sft.sft_rows import SFTRows
 from . import order
 from . import step_packing as packer
 from .arrays import Batch, by_token, divisible, empty, fill, smoothed, with_noise
@@ -32,8 +32,6 @@ from .evaluation_batches import EvaluationBatches
 from .evaluation_sets import EvaluationSets, by_name
 from .micro_batch_shapes import lengths_of, shapes_of
 from .steps import Steps
-
-OF_TRANSFORMERS = (IgnorePadding, CompletionOnly)  # collators that keep the rows' own attention_mask
 
 
 class SFTBatches:
@@ -145,40 +143,31 @@ class SFTBatches:
         )
         self._tokenizer = tokenizer
         self._mesh = mesh
-        self._tokenise = functools.partial(
-            unsloth_rows.tokenised,
-            tokenizer=tokenizer,
+        self._sft_rows = SFTRows(
+            self._release,
+            tokenizer,
             max_length=max_length,
-            text_field=text_field or "text",
-            formatting_func=formatting_func,
-            release=unsloth,
-        )
-        self._plan = functools.partial(
-            older_rows.prepare,
-            release=self._release,
-            tokenizer=tokenizer,
             text_field=text_field,
             formatting_func=formatting_func,
             completion_only_loss=completion_only_loss,
             assistant_only_loss=assistant_only_loss,
-            max_length=max_length,
-            truncation_mode=truncation_mode,
-            skip_prepare=skip_prepare,
             label_mask=label_mask,
+            padding_free=padding_free,
+            attention=attention,
+            shuffle_dataset=shuffle_dataset,
+            truncation_mode=truncation_mode,
+            num_proc=num_proc,
+            skip_prepare=skip_prepare,
             add_special_tokens=add_special_tokens,
             append_concat_token=append_concat_token,
+            seed=seed,
+            unsloth=unsloth,
             draws=draws,
         )
-        self._max_length, self._skip_prepare = max_length, skip_prepare
-        self._padding_free = padding_free
-        self._takes_whole = unsloth_rows.takes_whole(unsloth, self._release)
-        self._joins = unsloth is None and self._release.joins_documents(attention)
         strategy = self._release.packing_strategy(packing_strategy)
         self._packing = strategy if packing else None
         self._eval_packing = self._packing if eval_packing is None else strategy if eval_packing else None
         self._seed = seed
-        self._num_proc = num_proc
-        self._shuffle_seed = seed if shuffle_dataset else None
         multiple = pad_to_multiple_of if isinstance(pad_to_multiple_of, int) else 1  # "auto" is nothing on a GPU
         self._pad_to_multiple_of = multiple
         self._multiple = math.lcm(LENGTH_MULTIPLE, multiple)
@@ -202,7 +191,9 @@ class SFTBatches:
             shuffling=shuffling,
             tokens_of_all=average_tokens_across_devices,
             micro_batches_apart="mean" if mean_over == "micro_batch" else "sum" if label_smoothing > 0 else "",
-            width=np.sum if self._flattens(self._packing) else lambda lengths: rounded(np.max(lengths), multiple),
+            width=np.sum
+            if self._sft_rows.flattens(self._packing)
+            else lambda lengths: rounded(np.max(lengths), multiple),
         )
         self.steps_per_epoch, self.steps = self._steps.per_epoch, self._steps.count
         self.uneven_epochs = self._steps.uneven
@@ -285,7 +276,7 @@ class SFTBatches:
             f"{self.rows} rows, {self.steps} steps of {self._deal.step_rows} rows "
             f"as {self._micro_batches} x {size} tokens, "
             f"{1 - min(filled / slots, 1):.0%} padding"
-            f"{'' if self._packing or self._padding_free else self._steps.firsts_lost(self._tokenizer)}"
+            f"{'' if self._packing or self._sft_rows.padding_free else self._steps.firsts_lost(self._tokenizer)}"
         )
 
     @property
@@ -307,61 +298,15 @@ class SFTBatches:
         strategy = self._eval_packing if packing is None else other if packing else None
 
         def one(dataset: Any) -> EvaluationBatches:
-            prepared = self._prepare(list(dataset) if rows.is_stream(dataset) else dataset, strategy)
+            prepared = self._prepare(list(dataset) if is_stream(dataset) else dataset, strategy)
             return EvaluationBatches(self, prepared, batch_size, divisible(batch_size, self._mesh), strategy)
 
         made: EvaluationBatches | EvaluationSets = by_name(dataset, one)
         return made
 
     def _prepare(self, dataset: Any, packing: str | None, max_steps: int = -1, *, trains: bool = False) -> Rows:
-        dataset = self._tokenise(dataset)
-        dataset, preparation, buffered = self._plan(
-            dataset, packing=packing is not None, padding_free=self._flattens(packing), seed=self._seed
-        )
-        whole = self._takes_whole and preparation.tokenised and packing is None
-        preparation = replace(preparation, keep=None) if whole else preparation
-        if self._release.whole_text and buffered is None:  # rows that are tokens already, which nothing packs
-            packing = None
-        if packing is None and preparation.tokenised and "attention_mask" in tokenization.first_row(dataset):
-            of_transformers = isinstance(preparation.label_mask, OF_TRANSFORMERS)
-            came = isinstance(preparation.label_mask, OwnLabels) and not self._release.reads_labels  # beside the labels
-            keeps = self._release.masks_padding_token or of_transformers or came  # TRL's own collator lets all be seen
-            preparation = replace(preparation, attends=keeps, sees_hidden=trains and bool(self._release.unsloth))
-        if rows.is_stream(dataset):
-            if max_steps <= 0:
-                raise ValueError("a streamed dataset has no length: set max_steps")
-            if self._shuffle_seed is not None:
-                raise ValueError("shuffle_dataset=True on a streamed dataset: call dataset.shuffle(seed=...) instead")
-            streamed = rows.stream(
-                dataset,
-                preparation,
-                packing=packing,
-                max_length=self._max_length,
-                steps=max_steps,
-                step_rows=self._deal.step_rows,
-                steps_of=functools.partial(self._deal.steps, full=True),
-            )
-            return rows.joined(streamed) if self._joins and self._flattens(packing) else streamed
-        prepared = rows.prepare(
-            dataset,
-            preparation,
-            packing=packing,
-            max_length=self._max_length,
-            skip_prepare=self._skip_prepare,
-            shuffle_seed=self._shuffle_seed,
-            num_proc=self._num_proc,
-            buffered=buffered,
-            masks_first=self._release.masks_first_packed,
-            flattens=self._flattens(packing),
-        )
-        return rows.joined(prepared) if self._joins and self._flattens(packing) else prepared
-
-    def _flattens(self, packing: str | None) -> bool:
-        """Whether TRL's collator runs the rows together, which masks the first label of every document."""
-        return self._padding_free or packing in ("bfd", "bfd_split")
-
-    def _masks_first(self, packing: str | None) -> bool:
-        return self._flattens(packing) and self._release.masks_first_packed and not self._joins
+        full = functools.partial(self._deal.steps, full=True)
+        return self._sft_rows.of(dataset, packing, max_steps, self._deal.step_rows, full, trains=trains)
 
     def _fixed_length(self, prepared: Rows) -> int:
         return rounded(prepared.lengths.max(), self._multiple)
@@ -389,7 +334,13 @@ class SFTBatches:
             rows_of_batch = slice(first, first + batch_size)
             batch = self._empty(batch_size, self._bucket(prepared, picked[rows_of_batch], length), packing)
             for place, (row, weight) in enumerate(zip(picked[rows_of_batch], scale[rows_of_batch], strict=True)):
-                fill(batch, place, prepared.tokens, prepared.rows[int(row)], mask_first=self._masks_first(packing))
+                fill(
+                    batch,
+                    place,
+                    prepared.tokens,
+                    prepared.rows[int(row)],
+                    mask_first=self._sft_rows.masks_first(packing),
+                )
                 batch["scale"][place] = weight
             yield batch
 

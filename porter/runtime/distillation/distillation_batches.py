@@ -85,7 +85,7 @@ class GKDBatches(SFTBatches):
             raise ValueError("seq_kd=True: give GKDBatches the teacher that samples, teacher_model=")
         student, teacher = (model if lmbda > 0 else None), (teacher_model if seq_kd and lmbda < 1 else None)
         self.samples = student is not None or teacher is not None
-        self._fills = checkpoint_fills
+        self._fills, self._max_length = checkpoint_fills, max_length
         self._chance, self._sample_seed, self._new_tokens, self._skipped = lmbda, seed, max_new_tokens, 0
         super().__init__(dataset, tokenizer, mesh, max_length=max_length, seed=seed, **settings)
         self._student, self._teacher = (

@@ -294,7 +294,7 @@ def tokenised(rows: Any, tokenizer: Any, length: int | None, field: str, formatt
     """The texts' tokens as `sft_prepare_dataset` of unsloth_zoo makes them: no end token, and a BOS unless it is there.
 
     Rows that are tokens already, or a prompt and a completion, stay as they are. Written apart from the port's
-    `runtime.unsloth_rows`, which it is to be compared with.
+    `runtime.rows.sft.unsloth_rows`, which it is to be compared with.
     """
     first = next(iter(rows))
     if {"input_ids", "labels"} & set(first) or {"prompt", "completion"} <= set(first):

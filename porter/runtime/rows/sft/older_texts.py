@@ -8,8 +8,8 @@ from typing import Any
 
 import datasets
 
-from ..facts.releases import Release
-from .tokenization import columns, first_row
+from ...facts.releases import Release
+from ..tokenization import columns, first_row
 
 MAP_BATCH = 1000  # rows that a formatting function got at once
 _MESSAGE = {"content": datasets.Value("string"), "role": datasets.Value("string")}

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..facts.releases import Release
-from . import packing as packer
-from . import tokenization
+from ...facts.releases import Release
+from .. import packing as packer
+from .. import tokenization
+from ..response_masks import IgnorePadding, LabelMask, OwnLabels
+from ..rows import Buffered, is_stream
+from ..tokenization import IGNORED, Preparation, columns, is_conversational
 from .older_texts import with_texts
-from .response_masks import IgnorePadding, LabelMask, OwnLabels
-from .rows import Buffered, is_stream
-from .tokenization import IGNORED, Preparation, columns, is_conversational
 
 _BUFFER = 1024  # rows of a packing buffer: num_of_sequences
 _CHARACTERS = 3.6  # of a token, by which the buffer was measured: chars_per_token

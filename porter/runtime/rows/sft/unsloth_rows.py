@@ -14,9 +14,9 @@ from typing import Any
 
 import datasets
 
-from ..facts.field_tables import version_key
-from ..facts.releases import Release
-from .tokenization import columns, first_row
+from ...facts.field_tables import version_key
+from ...facts.releases import Release
+from ..tokenization import columns, first_row
 
 # Of these releases, whose unsloth_zoo is 2025.3.17 to 2026.8.1, BOS is compared with the first character of a text.
 READS_CHARACTER, READS_TEXT = (2025, 3, 19), (2026, 8, 2)
