@@ -34,6 +34,37 @@ def test_what_the_training_reads_too_goes_by_its_name(made: str) -> None:
     assert "torch.bfloat16" not in result.after and "import torch\n" not in result.after
 
 
+@pytest.mark.parametrize("half", ["torch.float16", "torch.half"])
+def test_float16_stays_float16_where_torch_loads_on_the_host(half: str) -> None:
+    text = sft_script(f"half = {half}\n", imports=IMPORTS, after=AGAIN.format(given="half"))
+    after = port(text.replace('dtype="bfloat16"', "dtype=half")).after
+    assert 'torch_dtype="float16"' in after and "dtype=jnp.bfloat16" in after
+
+
+@pytest.mark.parametrize(("test", "said"), [("len(sys.argv) > 1", True), ("torch.cuda.is_bf16_supported()", False)])
+def test_float16_that_the_run_decides_is_said(test: str, said: bool) -> None:
+    before = f"half = torch.bfloat16 if {test} else torch.float16\n"
+    text = sft_script(before, imports=IMPORTS, after=AGAIN.format(given="half"))
+    found = port(text.replace('dtype="bfloat16"', "dtype=half")).findings
+    assert any("half may be float16" in finding.message for finding in found) is said
+
+
+@pytest.mark.parametrize("name", ['"float16"', "sys.argv[1]"])
+@pytest.mark.parametrize("load", ["dtype", '"bfloat16"'])
+def test_a_type_that_is_looked_up_by_its_name_goes_by_its_name(name: str, load: str) -> None:
+    text = sft_script(f"dtype = getattr(torch, {name})\n", imports=IMPORTS, after=AGAIN.format(given="dtype"))
+    after = port(text.replace('dtype="bfloat16"', f"dtype={load}")).after
+    assert f"dtype = getattr(jnp, {name})" in after and "torch_dtype=jnp.dtype(dtype).name" in after
+    direct = f"getattr(torch, {name})"
+    assert f"torch_dtype={direct}" in ported("", direct)
+
+
+def test_a_pipeline_that_torch_makes_is_such_a_load() -> None:
+    again = 'trainer.train()\npipe = pipeline("text-generation", model="merged", torch_dtype=half)\n'
+    text = sft_script("half = torch.float16\n", imports=f"{IMPORTS}\nfrom transformers import pipeline", after=again)
+    assert 'torch_dtype="float16"' in port(text.replace('dtype="bfloat16"', "dtype=half")).after
+
+
 def test_a_type_that_may_be_something_else_is_named() -> None:
     before = "half = torch.bfloat16\nif sys.argv:\n    half = sys.argv[1]\n"
     result = port(

@@ -57,6 +57,20 @@ def test_an_upload_that_stays_has_todays_keywords(call: str, becomes: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ('merged.push_to_hub("me/x", use_temp_dir=False)', True),
+        ('tokenizer.push_to_hub("me/x", False)', True),
+        ('merged.push_to_hub("me/x", use_temp_dir=True)', False),
+        ('merged.push_to_hub("me/x", private=False)', False),
+    ],
+)
+def test_the_folder_that_an_upload_left_is_said(call: str, said: bool) -> None:
+    told = [finding.fix for finding in ported(call).findings if "left what is uploaded" in finding.message]
+    assert [fix.startswith(f"{call.split('.')[0]}.save_pretrained(folder)") for fix in told] == [True] * said
+
+
+@pytest.mark.parametrize(
     "call",
     [
         'merged.push_to_hub("me/x", private=True, tags=["a"], create_pr=True)',

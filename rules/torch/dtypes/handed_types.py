@@ -5,7 +5,7 @@
     PeftModel.from_pretrained(base, "out").merge_and_unload().save_pretrained("merged")
 
 A variable that such loads alone read keeps torch's types; one that the training reads, too, is JAX's, and is handed on
-by its name, which transformers takes as well.
+by its name, which transformers takes as well. Its float16 is bfloat16 for the TPU, but not for torch on the host.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Module, constants, returned
 
+from .named_types import becomes_jnp
+
 PART_OF = "TP520"
 REASON = "torch loads this model, and knows no type of JAX"
 NAMES = frozenset({"dtype", "torch_dtype"})
 LOADS = (".from_pretrained", ".from_config")
+PIPELINES = frozenset({"transformers.pipeline", "transformers.pipelines.pipeline"})
+HALF = frozenset({"torch.float16", "torch.half"})
 SAYS = frozenset("print str repr info debug warning log".split())
 MAX_DEPTH = 6  # variables and functions between a type and where it is taken
 
@@ -42,12 +46,12 @@ def keep_handed_types(porting: Porting) -> None:
 def _stays(porting: Porting, call: cst.Call) -> bool:
     """Whether torch loads a model there in the port."""
     name = porting.module.qualified(call.func) or ""
-    is_load = name.startswith(("transformers.", "peft.")) and name.endswith(LOADS)
+    is_load = (name.startswith(("transformers.", "peft.")) and name.endswith(LOADS)) or name in PIPELINES
     return is_load and not porting.covered(porting.module.span(call)[0])
 
 
 def _keep(porting: Porting, given: cst.BaseExpression) -> None:
-    module, types = porting.module, list(_types(porting.module, given))
+    module, types = porting.module, list(_types(porting, given))
     if isinstance(given, cst.Attribute) or not any(types):
         return  # torch.bfloat16 in the call itself stays
     leaves = [leaf for leaf in types if leaf is not None]
@@ -59,21 +63,35 @@ def _keep(porting: Porting, given: cst.BaseExpression) -> None:
         message = f"{code}: torch loads a model in it here, and gets JAX's type of that name in the port."
         porting.find(PART_OF, "error", message, "Give torch's type, or its name.", *module.location(given))
         return
+    half = [leaf for leaf in leaves if module.qualified(leaf) in HALF]
+    if len(half) == len(leaves):
+        porting.edit(*module.span(given), '"float16"', PART_OF, REASON)
+        return
+    if any(not _decided_by_gpu(module, leaf) for leaf in half):
+        message = f"{code} may be float16: torch loads a model in it here, in bfloat16 in the port, as the TPU has it."
+        porting.find(PART_OF, "warning", message, 'Give torch "float16" if it is saved so.', *module.location(given))
     porting.edit(*module.span(given), f"jnp.dtype({code}).name", PART_OF, REASON)
     porting.imports.add("import jax.numpy as jnp")
 
 
-def _types(module: Module, node: cst.BaseExpression, depth: int = 0) -> Iterator[cst.BaseExpression | None]:
-    """Where torch's types are written that an expression may be; None for anything else."""
-    if module.qualified(node) in constants(module):
+def _decided_by_gpu(module: Module, leaf: cst.BaseExpression) -> bool:
+    """Whether what the GPU can do decides about a type: `torch.bfloat16 if torch.cuda.is_bf16_supported() else ...`."""
+    way = module.parents[leaf]
+    return isinstance(way, cst.IfExp) and "cuda" in module.code(way.test)
+
+
+def _types(porting: Porting, node: cst.BaseExpression, depth: int = 0) -> Iterator[cst.BaseExpression | None]:
+    """Where torch's types are written or looked up that an expression may be; None for anything else."""
+    module = porting.module
+    if module.qualified(node) in constants(module) or (isinstance(node, cst.Call) and becomes_jnp(porting, node)):
         yield node
     elif isinstance(node, cst.IfExp):
         for way in (node.body, node.orelse):
-            yield from _types(module, way, depth)
+            yield from _types(porting, way, depth)
     else:
         values = (_looked_up(module, node) or _values(module, node)) if depth < MAX_DEPTH else []
         for value in values:
-            yield from _types(module, value, depth + 1)
+            yield from _types(porting, value, depth + 1)
         if not values:
             yield None
 

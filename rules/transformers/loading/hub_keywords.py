@@ -8,7 +8,7 @@ Why: a port runs with transformers 5 and datasets 5. There these calls end with 
 after the training; a tokenizer's `from_pretrained` reads past it, so that a gated checkpoint isn't found.
 Example: `rows = load_dataset("me/rows", split="train", use_auth_token=True)`
 Use instead: `rows = load_dataset("me/rows", split="train", token=True)`
-Safety: exact, but that `use_temp_dir=False` left the files in a folder of the repository's name, too.
+Safety: exact, but that `use_temp_dir=False` left the files in a folder of the repository's name, too, which is said.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ def _settle_upload(porting: Porting, call: cst.Call) -> list[cst.Arg]:
     for arg in _named(call, ADDRESSES):
         message = f"{module.code(arg)}: push_to_hub of transformers 5 has no such argument, and ends here."
         porting.find(ID, "error", message, 'Name the repository whole: "organization/name".', *module.location(arg))
+    _say_folder(porting, call)
     if not known:
         return _named(call, UPLOAD_GONE)
     gone = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value not in UPLOAD | KEPT]
@@ -97,6 +98,17 @@ def _settle_upload(porting: Porting, call: cst.Call) -> list[cst.Arg]:
             start = module.span(arg)[0]
             porting.edit(start, start, f"{name}=", ID, "it has to be named today")
     return gone
+
+
+def _say_folder(porting: Porting, call: cst.Call) -> None:
+    """An upload that isn't from a temporary folder leaves what it uploads, which a later line may load."""
+    module = porting.module
+    given = [*_named(call, {"use_temp_dir"}), *(arg for arg in call.args[1:2] if arg.keyword is None)]
+    if asked := [arg for arg in given if module.code(arg.value) == "False"]:
+        message = "use_temp_dir=False left what is uploaded in a folder, too: transformers 5 uploads it alone."
+        saved = module.code(call.func).replace("push_to_hub", "save_pretrained")
+        fix = f"{saved}(folder) leaves it; it had the repository's name, without its owner."
+        porting.find(ID, "info", message, fix, *module.location(asked[0]))
 
 
 def _settle_load(call: cst.Call) -> list[cst.Arg]:
