@@ -54,6 +54,29 @@ def test_a_pipeline_that_was_made_before_generates_behind() -> None:
         assert [message.startswith("pipeline: ") for message in said] == [True] * says
 
 
+HELPER = "def sample({parameter}):\n    {first}print(model.generate(**tokenizer('a', return_tensors='pt')))\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("helper", "early", "after", "says"),
+    [
+        (HELPER.format(parameter="", first=""), "", "sample()", True),
+        (HELPER.format(parameter="", first=""), "\nsample()", "sample()", True),
+        (HELPER.format(parameter="model", first=""), "", "sample(model)", True),
+        (HELPER.format(parameter="", first=""), "\nsample()", "", False),
+        (HELPER.format(parameter="", first="model.eval()\n    "), "", "sample()", False),
+        (HELPER.format(parameter="", first=""), "", "model.eval()\nsample()", False),
+        (f"{HELPER.format(parameter='', first='')}def twice():\n    sample()\n    sample()\n\n\n", "", "twice()", True),
+    ],
+)
+def test_a_helper_above_the_trainer_generates_where_it_is_called(
+    helper: str, early: str, after: str, says: bool
+) -> None:
+    adapted = f"{ADAPTED.format(dropout='0.1')}\n{helper}{early}"
+    text = sft_script(imports=IMPORTS, between=adapted, after=f"trainer.train()\n{after}")
+    assert sum("in training mode" in finding.message for finding in port(text).findings) == says
+
+
 FORGETS = "each token from the one before it alone"
 
 

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import held_by, plain_version, version_key
+from porter.packs.script import calls_of, function_around, held_by, plain_version, version_key
 
 from ._dictionaries_as_ids import ENDS
-from ._generation import models
+from ._generation import MAX_CALLS, models
 
 PART_OF = "TP311"
 SWITCHES = re.compile(r"\.(eval|for_inference|evaluate|predict|merge_and_unload)\(|\.train\(False\)")
@@ -44,15 +44,17 @@ def say_dropout_of_samples(porting: Porting) -> None:
     if strategy is not None and not strategy.is_literal("no", None):
         return
     behind = [
-        (module.span(call)[0], call, said)
+        (place, module.span(call)[0], call, said)
         for model in models(porting)
         for call, trained, said in _generations(porting, model.node, model.trained)
-        if trained and module.span(call)[0] > trainer.start and call not in porting.answers.get(ENDS, ())
+        if trained and call not in porting.answers.get(ENDS, ()) and (place := _runs_at(porting, call)) is not None
     ]
     if not behind:
         return
-    place, call, said = min(behind, key=lambda each: each[0])
-    if SWITCHES.search(module.text[module.span(trainer.node)[1] : place]):
+    place, start, call, said = min(behind, key=lambda each: each[:2])
+    function = function_around(module, call)
+    own = module.text[module.span(function)[0] : start] if function is not None and start != place else ""
+    if SWITCHES.search(module.text[module.span(trainer.node)[1] : place]) or SWITCHES.search(own):
         return
     begins = f"{said}: the model is in training mode behind trainer.train(), so that the GPU run generates"
     fix = "model.eval() in front of it is what is meant."
@@ -66,6 +68,20 @@ def say_dropout_of_samples(porting: Porting) -> None:
     elif drops:
         message = f"{begins} with its adapters' dropout; the port generates without."
         porting.find(PART_OF, "info", message, fix, *module.location(call))
+
+
+def _runs_at(porting: Porting, node: cst.CSTNode, depth: int = 0) -> int | None:
+    """Where the trainer's function first comes to a place behind the trainer: there, or at a call of the function
+    around it; None where it doesn't."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    function, start = function_around(module, node), module.span(node)[0]
+    if function is function_around(module, trainer.node):
+        return start if start > trainer.start else None
+    if function is None or depth == MAX_CALLS:
+        return None
+    found = [_runs_at(porting, call, depth + 1) for call in calls_of(module, function)]
+    return min((place for place in found if place is not None), default=None)
 
 
 def _drops_cache(porting: Porting) -> str:
