@@ -8,6 +8,7 @@ from ..runtime.facts.generation_settings import IDLE as IDLE_SETTINGS
 from ..runtime.facts.generation_settings import OF_FORWARD, PIPELINE_SETTINGS, asks_nothing
 from ..runtime.facts.generation_settings import REFUSED as REFUSED_SETTINGS
 from ..runtime.facts.releases import release as trl_release
+from ..runtime.facts.releases.habits import OPTIM_ARGS_SINCE, reads_optim_args
 from ..runtime.facts.releases.mistral_means import NAMED_MULTIMODAL
 from ..runtime.rows.unsloth_templates import MAPPED as UNSLOTH_MAPPED
 from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
@@ -20,12 +21,14 @@ __all__ = [
     "IDLE_SETTINGS",
     "NAMED_MULTIMODAL",
     "OF_FORWARD",
+    "OPTIM_ARGS_SINCE",
     "PIPELINE_SETTINGS",
     "REFUSED_SETTINGS",
     "UNSLOTH_MAPPED",
     "UNSLOTH_TEMPLATES",
     "FieldTable",
     "asks_nothing",
+    "reads_optim_args",
     "trl_release",
     "unsloth_beside",
     "unsloth_defaults",

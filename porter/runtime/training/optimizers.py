@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import optax
 
 from ..facts.field_tables import version_key
+from ..facts.releases.habits import reads_optim_args
 
 Mask = Callable[[Any], Any] | Any
 
@@ -32,9 +33,6 @@ _ADAMW = {
 }
 _LION = {"lion_32bit", "lion_8bit", "paged_lion_32bit", "paged_lion_8bit"}
 _RMSPROP = {"rmsprop", "rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"}
-
-_TORCHS = {"sgd", "rmsprop", "adagrad"}
-_READ_NONE = (_ADAMW - {"adamw_torch_4bit", "adamw_torch_8bit"}) | _LION | {"adamw_hf", "adafactor"}
 
 # Trainer.get_decay_parameter_names, transformers 5.12; and gemma4's skip_scale, in transformers a buffer.
 _NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)|skip_scale")
@@ -263,12 +261,9 @@ def _adagrad(lr_decay: float, eps: float) -> optax.GradientTransformation:
 
 
 def read_arguments(name: str, args: str | Mapping[str, Any] | None, transformers: str | None) -> dict[str, Any]:
-    """The arguments that the Trainer of a release gives an optimizer: before 5.3 none to PyTorch's SGD, RMSprop and
-    Adagrad, in no release any to AdamW, Lion and Adafactor."""
+    """The arguments that the Trainer of a release gives an optimizer, see `reads_optim_args`; None: those of `args`."""
     given = _arguments(args)
-    read = transformers is None or name not in _READ_NONE
-    if name in _TORCHS and transformers is not None:
-        read = version_key(transformers) >= (5, 3, 0)
+    read = transformers is None or reads_optim_args(name, transformers)
     if given and not read:
         print(f"optim={name!r}: transformers {transformers} reads none of optim_args={args!r}, and so does the port")
     return given if read else {}

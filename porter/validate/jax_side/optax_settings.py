@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...runtime.facts.releases.habits import reads_optim_args
+
 NAMES = (
     "adabelief adadelta adafactor adagrad adam adamax adamaxw adamw adan amsgrad lamb lars lion nadam nadamw "
     "novograd radam rmsprop rprop sgd sm3 yogi"
@@ -60,9 +62,8 @@ def of_hf_optimizer(given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Name and arguments of an `hf_optimizer(...)` as PyTorch's optimizer of that name would show them."""
     wanted = str(getattr(given["name"], "value", given["name"]))
     kind = next((kind for kind in KINDS if kind in wanted), wanted)
-    from ...runtime.training.optimizers import read_arguments
-
-    own = arguments_of(read_arguments(wanted, given.get("args"), given.get("transformers")))
+    release = given.get("transformers")
+    own = arguments_of(given.get("args")) if release is None or reads_optim_args(wanted, release) else {}
     defaults = ARGUMENTS.get(kind, {})
     adam = kind in ("adamw", "lion")
     eps = given.get("eps") if kind == "adamw" else EPSILON.get(kind)

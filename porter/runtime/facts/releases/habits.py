@@ -1,10 +1,16 @@
-"""What releases did beside rows and steps: types of models, orders of rows, names of runs."""
+"""What releases did beside rows and steps: types of models, orders of rows, optimizers' arguments, names of runs."""
 
 from __future__ import annotations
 
 from ..field_tables import version_key
 
 ASKS_FOR_SEEDS = (4, 38, 0)  # transformers' first release whose Trainer asks accelerate for a seeded order
+# transformers' first release that gives PyTorch's optimizers `optim_args`: in 5.2's trainer_optimizer.py, as in
+# trainer.py before it, none of these three reads them.
+OPTIM_ARGS_SINCE, OF_TORCH = "5.3.0", ("sgd", "rmsprop", "adagrad")
+# Optimizers whose names begin so read none in any release, but for these.
+TAKE_NONE = ("adamw", "paged_adamw", "adafactor", "lion", "paged_lion")
+TAKE_SOME = ("adamw_anyprecision", "adamw_torch_4bit", "adamw_torch_8bit")
 
 
 def fills_type(trl: str | None, *, left_alone: bool) -> str:
@@ -36,6 +42,13 @@ def shuffling_of(transformers: str, accelerate: str, processes: int = 1) -> str:
     if processes == 1 or (0, 26, 0) <= release < (0, 30, 0):
         return "drawn"
     return "zero" if (0, 24, 0) <= release < (0, 25, 0) else "shared"
+
+
+def reads_optim_args(optimizer: str, transformers: str | None) -> bool:
+    """Whether the Trainer of transformers (None: of today's) gives the optimizer of that name its `optim_args`."""
+    if optimizer in OF_TORCH:
+        return transformers is None or version_key(transformers) >= version_key(OPTIM_ARGS_SINCE)
+    return optimizer in TAKE_SOME or not optimizer.startswith(TAKE_NONE)
 
 
 def names_runs(transformers: str | None) -> bool:
