@@ -178,6 +178,7 @@ def show_texts(net):
         (f"{GROUPS}rates.append(group['lr'])", ""),
         ("for p, q in zip(start, model.parameters()):\n            p.copy_(q)", ""),
         ("model.config.use_cache = False", ""),
+        ("model.generation_config.max_length = 9", ""),
     ],
 )
 def test_weights_and_groups_that_are_changed_by_hand_are_named(line: str, said: str) -> None:

@@ -86,6 +86,8 @@ PRINTS = (
         (FOUR, looped("if param.requires_grad:\n    trained += param.numel()"), False),
         (FOUR, "print(model.num_parameters())", False),
         (FOUR.replace("4bit=True, bnb_4bit_quant_type='nf4'", "8bit=True"), ALL, False),
+        (", load_in_8bit=int(input()) > 1", ALL, False),
+        (", load_in_4bit=int(input()) > 1", ALL, True),
         ("", ALL, False),
     ],
 )

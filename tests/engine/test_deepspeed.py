@@ -231,6 +231,7 @@ TWO: dict[str, Any] = {"stage": 2, "offload_optimizer": {"device": "cpu"}}
         ("transformers==4.44.1\naccelerate==1.8.1\ntrl==0.11.4", {}, "each micro-batch is a step of its own"),
         ("transformers==4.51.3", {}, "each micro-batch is a step of its own"),
         ("transformers==4.57.1\naccelerate==1.8.0", {}, ""),
+        ("transformers==4.44.1\naccelerate==0.18.0\ntrl==0.11.4", {}, ""),  # older than all that are recorded
         ("transformers==4.57.1", {}, ""),
         ("", {}, ""),
         ("", {"zero_optimization": TWO}, "has its last micro-batch alone"),

@@ -59,8 +59,10 @@ def test_mistral_took_no_mean_over_tokens_before_4_48(model: str, release: str, 
 def test_rows_come_in_the_order_that_the_releases_drew(releases: str, shuffling: str) -> None:
     older = PLAIN.replace("SFTConfig, ", "").replace("SFTConfig(", "TrainingArguments(")
     older = older.replace("Qwen/Qwen3-0.6B", "meta-llama/Llama-2-7b-hf")
-    after = port(f"# pip install {releases}\nfrom transformers import TrainingArguments\n{older}").after
-    assert re.findall(r'shuffling="(\w+)"', after) == ([shuffling] if shuffling else []), after
+    found = port(f"# pip install {releases}\nfrom transformers import TrainingArguments\n{older}")
+    assert re.findall(r'shuffling="(\w+)"', found.after) == ([shuffling] if shuffling else []), found.after
+    nearest = "pinned: ==0.18.0, the nearest that is known" in found.recipe.versions.get("accelerate", "")
+    assert nearest is ("0.18.0" in releases)
 
 
 def test_accelerate_is_that_of_the_file_that_tells_the_other_releases(tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ def test_arguments_of_an_optimizer() -> None:
 
     assert given["eps"] == 1e-5
     assert given["arguments"] == {"momentum": 0.5, "alpha": 0.99, "centered": 1.0}
+    of_releases = [seen("sgd", 1e-3, args="momentum=0.5", transformers=release)[1] for release in ("5.2.0", "5.3.0")]
+    assert [of["arguments"]["momentum"] for of in of_releases] == [0.0, 0.5]  # the first reads none
 
 
 def test_an_optimizer_tells_after_what_is_made_inside_it() -> None:
