@@ -245,6 +245,36 @@ def test_a_parameter_with_a_default(tmp_path: Path, made: str, calls: str, value
     assert (found[0] if found else None) == value
 
 
+FROM_CONF = "from conf import BASE\n"
+BOTH = "def load(name=BASE): pass\ndef both(name=BASE): load(name)\n"
+CHAIN = "def load(name): pass\n" + "".join(
+    f"def f{n}(name{n}): {f'f{n - 1}' if n else 'load'}(name{n})\n" for n in range(7)
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "calls", "value"),
+    [
+        (BOTH, "both(name=model)\ndef train(model): both(name=model)\ntrain('a/b')", "a/b"),  # it hands its own on
+        (BOTH, "train()", "c/d"),  # two defaults that are the same
+        (BOTH.replace("both(name=BASE)", "both(name='e/f')"), "train()", None),
+        (CHAIN, "f6('a/b')", "a/b"),
+        (CHAIN, "@click.option('--name6', default='a/b')\ndef main(**words): f6(**words)", "a/b"),
+        (CHAIN, "parser.add_argument('--name6', default='a/b')\nf6(**vars(parser.parse_args()))", "a/b"),
+        (CHAIN, "parser.add_argument('--name6', default='a/b')\nf6(unknown)", None),
+        (
+            "def load(name): pass\n",
+            "load('a/b')\nload(name)",
+            None,
+        ),  # the name of another: at the top there's no parameter
+    ],
+)
+def test_a_parameter_that_goes_through_several_functions(tmp_path: Path, made: str, calls: str, value: str) -> None:
+    (tmp_path / "conf.py").write_text("BASE = 'c/d'\n")
+    found = usual_values("name", f"{FROM_CONF}{made}{calls}\n", tmp_path / "train.py", Launched())
+    assert [text for text, _ in found] == [value] * (value is not None)
+
+
 def test_a_field_is_what_its_class_is_made_with(tmp_path: Path) -> None:
     text = "class Config:\n    model: str = 'a/b'\ncfg = Config(model='c/d')\n"
     assert usual_value("cfg.model", text, tmp_path / "train.py") == ("c/d", "Config.model")

@@ -18,10 +18,11 @@ from ...text.expressions import parsed
 from ..merged import Merged
 from ..module import Module
 from .modules import find_project_file
-from .parameters import defaults_of, given_to
+from .parameters import defaults_of, given_to, is_spread
 from .settings_files import texts_at
 from .text_parts import changed_text, keys_of, parts_of, text_method
 from .trees import (
+    ADDS,
     assigned_in,
     declarations_of,
     fields_of,
@@ -36,7 +37,7 @@ from .trees import (
 DOWNLOADS = ("snapshot_download", "model_download")  # of huggingface_hub, modelscope and kagglehub
 OPTIONS = ("Option", "Argument")  # of typer, in a parameter's default
 WORD = re.compile(r"[\w-][\w.-]*(?:/[\w.-]+)?(?<!\.)")
-DEEPEST = 6  # names that lead to one another
+DEEPEST = 12  # names that lead to one another
 LARGEST = 200_000  # characters of a file beside
 
 
@@ -108,9 +109,9 @@ class _Finder:
         self.choices: dict[str, list[str]] = {}  # of arguments that were asked for and have no default
         self.chosen: dict[str, str] = {}
         self.helps: dict[str, str] = {}  # of such arguments, by their flags
-        # Of parameters by name, module and depth: functions that hand a value on to one another are asked in turn,
-        # and so are fields of the same name in several classes.
-        self.handed: dict[tuple[str, str, int], tuple[str, str] | None] = {}
+        # Of names by module and depth: functions that hand a value on to one another are asked in turn, and so are
+        # fields of the same name in several classes.
+        self.held: dict[tuple[str, str, int], tuple[str, str] | None] = {}
         self.settings: dict[tuple[tuple[str, ...], int], tuple[str, str] | None] = {}
 
     def of_choices(self, node: ast.expr) -> list[tuple[str, str]]:
@@ -131,7 +132,7 @@ class _Finder:
 
     def forget(self) -> None:
         """Look again for what was found before a choice was made."""
-        self.handed.clear()
+        self.held.clear()
         self.settings.clear()
 
     def of(self, node: ast.expr, place: str = "", depth: int = 0) -> tuple[str, str] | None:
@@ -232,6 +233,14 @@ class _Finder:
 
     def named(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
         """What a name holds: its only value, an import's, a parameter's default or what all calls give it."""
+        if depth > DEEPEST:
+            return None
+        asked = name, place, depth
+        if asked not in self.held:
+            self.held[asked] = self._named(name, place, depth)
+        return self.held[asked]
+
+    def _named(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
         tree = self.trees[place]
         values = set_to_in(tree, name)
         if len(values) == 1:
@@ -245,14 +254,6 @@ class _Finder:
 
     def of_parameter(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
         """What all calls give a parameter, else its default, be it that of an option of the command line."""
-        if depth > DEEPEST:
-            return None
-        asked = name, place, depth
-        if asked not in self.handed:
-            self.handed[asked] = self._of_parameter(name, place, depth)
-        return self.handed[asked]
-
-    def _of_parameter(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
         tree = self.trees[place]
         known = [each for each in (self.of(value, place, depth + 1) for value in given_to(tree, name)) if each]
         certain = self.may_be_chosen or all(where == self.shown[place] for _, where in known)
@@ -261,7 +262,8 @@ class _Finder:
         defaults = defaults_of(tree, name)
         if len(defaults) == 1:
             return self.of(defaults[0], place, depth + 1)
-        found = list(self.in_parsers(name, depth + 1, "option")) if not defaults else []
+        adds = ADDS if is_spread(tree, name) else ("option",)
+        found = list(self.in_parsers(name, depth + 1, adds)) if not defaults else []
         return found[0] if len({value for value, _ in found}) == 1 else None
 
     def imported(self, name: str, place: str) -> tuple[str, str] | None:
@@ -332,7 +334,7 @@ class _Finder:
             self.choices[name] = sorted(values)
         return found[0] if len(values) == 1 else None
 
-    def in_parsers(self, name: str, depth: int, adds: str = "add_argument") -> Iterator[tuple[str, str]]:
+    def in_parsers(self, name: str, depth: int, adds: tuple[str, ...] = ("add_argument",)) -> Iterator[tuple[str, str]]:
         """What arguments and fields of that name usually hold: their defaults, or what the project's launches give."""
         for tree in list(self.trees.values()):
             for node in declarations_of(tree):
