@@ -27,7 +27,7 @@ def times(text: str, factor: int) -> str:
         return text
     if re.fullmatch(r"\d[\d_]*", text):
         return str(int(text) * factor)
-    return f"{factor} * {text}" if is_atom(text) else f"{factor} * ({text})"
+    return f"{factor} * {atom(text)}"
 
 
 def parsed(code: str) -> ast.expr:
@@ -51,7 +51,7 @@ def parts_of_choice(code: str) -> tuple[str, str, str] | None:
     return one.decode(), test.decode(), other.decode()
 
 
-def is_atom(text: str) -> bool:
+def _is_atom(text: str) -> bool:
     """Whether an expression binds tighter than any operator around it."""
     try:
         node = ast.parse(text, mode="eval").body
@@ -79,6 +79,11 @@ def is_tight(text: str, in_braces: bool = False) -> bool:
     if in_braces:
         return not isinstance(node, (ast.Lambda, ast.NamedExpr, *BRACED))
     return not (isinstance(node, LOOSE) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)))
+
+
+def atom(text: str) -> str:
+    """An expression as one that binds tighter than any operator around it, in parentheses where it needs them."""
+    return text if _is_atom(text) else f"({text})"
 
 
 def operand(text: str) -> str:

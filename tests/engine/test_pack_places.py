@@ -288,6 +288,24 @@ reason = "it changes nothing"
     assert any("without this adapter" in finding.message for finding in said)
 
 
+RECOMPUTES = """[fields.recompute]
+place = "memory.library_gradient_checkpointing"
+fate = "exact"
+target = "rt.remat"
+type = "bool"
+default = { "1.0" = "True" }
+"""
+
+
+def test_a_library_that_recomputes_by_itself_is_named_in_the_port(tmp_path: Path) -> None:
+    more = '[reads]\nacme = ">=1.0"\n[[table]]\nid = "ACME2"\nfile = "table.toml"\nrole = "model"\n'
+    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=more + 'positional = ["name"]\n')
+    (folder / "table.toml").write_text(PAIR + RECOMPUTES)
+    load = 'AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")'
+    script = sft_script("import acme").replace(load, 'acme.load("Qwen/Qwen3-0.6B")')
+    assert "a decoder layer at a time (on by default in acme)" in after(script, folder).after
+
+
 TABLE = """class = "acme.Config"
 extends = "trl.SFTConfig"
 library = "acme"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from porter.recipe import Value
 from porter.source.conditions import bare
 from porter.text.expressions import (
+    atom,
     choice,
     enclosed,
-    is_atom,
     number,
     operand,
     parts_of_choice,
@@ -53,10 +53,10 @@ def test_times(text: str, factor: int, want: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "atom"), [("a", True), ("a.b", True), ("f(x)", True), ("1", True), ("a + b", False), ("-a", False)]
+    ("text", "alone"), [("a", True), ("a.b", True), ("f(x)", True), ("1", True), ("a + b", False), ("-a", False)]
 )
-def test_atoms(text: str, atom: bool) -> None:
-    assert is_atom(text) is atom
+def test_atoms(text: str, alone: bool) -> None:
+    assert (atom(text) == text) is alone
 
 
 def test_a_whole_number_is_written_as_a_float() -> None:

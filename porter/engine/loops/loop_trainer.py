@@ -17,7 +17,7 @@ import libcst as cst
 from ...recipe import Origin, Value
 from ...source.module import Module
 from ...source.read_value import read_value
-from ...text.expressions import choice, is_atom, quoted
+from ...text.expressions import atom, choice, quoted
 from ..draft.findings import NO_FAMILY, NO_TASK
 from ..packs.pack import TableRule
 from ..script.fill_from_tables import (
@@ -152,7 +152,7 @@ def _argument(porting: Training, name: str, node: cst.BaseExpression, rule: str)
 def _under_conditions(porting: Training, loop: Loop, argument: Argument) -> Argument:
     """Epochs less those that `range(1, epochs)` leaves out; what clips only `if args.clip:`."""
     if argument.name == "epochs" and loop.first_epoch:
-        return _said(argument, f"{_atom(argument.text)} - {loop.first_epoch}")
+        return _said(argument, f"{atom(argument.text)} - {loop.first_epoch}")
     if argument.name == "max_grad_norm" and loop.clip_if is not None:
         test, norm = porting.module.code(loop.clip_if), argument.text
         if test in (norm, f"{norm} > 0", f"{norm} is not None", f"{norm} > 0.0"):
@@ -167,9 +167,9 @@ def _steps(porting: Training, loop: Loop, argument: Argument) -> Argument:
     if end is None:
         return argument
     if end.beyond:
-        text = f"{_atom(text)} {'+' if end.beyond > 0 else '-'} {abs(end.beyond)}"
+        text = f"{atom(text)} {'+' if end.beyond > 0 else '-'} {abs(end.beyond)}"
     if end.counter.counts == "batches" and loop.accumulation is not None:
-        text = f"{_atom(text)} // {_atom(porting.module.code(loop.accumulation))}"
+        text = f"{atom(text)} // {atom(porting.module.code(loop.accumulation))}"
     if end.may_be_none and not argument.value.known:
         text = choice(argument.text, text, "-1")
     return argument if text == argument.text else _said(argument, text)
@@ -188,10 +188,6 @@ def _said(argument: Argument, text: str) -> Argument:
     if number is not None:
         return replace(argument, value=Value("literal", repr(number), origin), reference=None)
     return replace(argument, value=Value("expression", text, origin, text), reference=None)
-
-
-def _atom(text: str) -> str:
-    return text if is_atom(text) else f"({text})"
 
 
 def _accelerator_setting(porting: Training, keyword: str) -> cst.BaseExpression | None:

@@ -16,7 +16,7 @@ import libcst as cst
 
 from ...recipe import Value, read_literal
 from ...source.launch.launch_config import Setting
-from ...text.expressions import choice, is_atom, names_in
+from ...text.expressions import atom, choice, names_in
 from ..packs.said_by_packs import type_keywords
 from ..script.fill_from_tables import argument_at, config_table, plain_version, short_name, table_of
 from ..script.sites import Argument, Site, facts_of
@@ -154,7 +154,7 @@ def _is_frozen(porting: Training) -> Term:
         return True
     if config is None or config.value.known:
         return False
-    return f"{config.text if is_atom(config.text) else f'({config.text})'} is not None"
+    return f"{atom(config.text)} is not None"
 
 
 def _is_halved(porting: Training, settings: Sequence[Setting], by_config: bool) -> Term:

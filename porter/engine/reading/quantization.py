@@ -14,7 +14,7 @@ import libcst as cst
 
 from ...recipe import Origin, Value, literal_code
 from ...runtime.facts.stored_formats import base_name, unread_format
-from ...text.expressions import is_atom, operand, parsed, quoted
+from ...text.expressions import atom, operand, parsed, quoted
 from ..script.fill_from_tables import bindings_of, fill_site, follow, table_of, tables_of
 from ..script.following.may_be_none import is_none_somewhere, may_be_none
 from ..script.sites import Argument, Site
@@ -60,10 +60,10 @@ def asks_when_run(code: str) -> str:
         asked = asks_when_run(parts[-1])  # `args.quantize and BitsAndBytesConfig(...)`
         return " and ".join(operand(part) for part in (*parts[:-1], *([asked] if asked != "True" else ())))
     if not isinstance(call, ast.Call) or ast.unparse(call.func) != CLASS:
-        return f"{code if is_atom(code) else f'({code})'} is not None"
+        return f"{atom(code)} is not None"
     given = [keyword.value for keyword in call.keywords if keyword.arg in FLAGS]
     flags = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in given]
-    return " or ".join(flag if is_atom(flag) else f"({flag})" for flag in flags)
+    return " or ".join(map(atom, flags))
 
 
 def when_quantised(training: Training) -> bool | None:
@@ -157,7 +157,7 @@ def _read_keywords_beside(porting: Training, site: Site, given: Argument) -> Non
         return
     name = _format(known)
     text = ", ".join(f"{name}={argument.text}" for name, argument in keywords.items())
-    config = held.code if is_atom(held.code) else f"({held.code})"
+    config = atom(held.code)
     code = f"{config} or {quoted(name) if name is not None else f'{CLASS}({text})'}"
     porting.fill({PLACE: Value("expression", code, held.origin)})
     flag = next(keywords[name] for name in FLAGS if name in keywords)

@@ -23,7 +23,7 @@ from ...engine.script.sites import Argument
 from ...runtime.facts.families import Family
 from ...runtime.facts.lora_targets import Rule
 from ...source.conditions import bare
-from ...text.expressions import is_atom, parts_of_choice, python, quoted
+from ...text.expressions import atom, parts_of_choice, python, quoted
 from ...text.layout import WIDTH, Arg, Call, render
 from .evaluation import (
     computes_metrics,
@@ -36,8 +36,8 @@ from .evaluation import (
 )
 from .lora import adapters_mark, apply_call, dropout_arguments, provider_code, seed_of_adapters
 from .optimizer import optimizer_call, schedule_lines
-from .prepared_base import PREPARED, is_read_here
-from .remarks import handed, marked, placed, remarked, remarked_line, said_by, unwritten
+from .remarks import handed, marked, placed, remarked, said_by, unwritten
+from .remat import MEMORY, memory_line
 from .training_config import training_config, with_hooks
 
 
@@ -53,24 +53,6 @@ class Writing:
     provider_elsewhere: bool
     provider: str
     processes: int
-
-
-# What recomputes activations, by whom it is asked.
-MEMORY = (
-    "gradient_checkpointing",
-    "fsdp_activation_checkpointing",
-    "kbit_gradient_checkpointing",
-    "library_gradient_checkpointing",
-)
-
-
-# The same in words.
-ASKS = {
-    "gradient_checkpointing": "gradient_checkpointing=True",
-    "fsdp_activation_checkpointing": "FSDP's activation_checkpointing",
-    "kbit_gradient_checkpointing": "PEFT's k-bit preparation",
-    "library_gradient_checkpointing": "Unsloth",
-}
 
 
 # Recipe place → keyword of all batches and the value that the runtime takes when it is left out.
@@ -157,12 +139,8 @@ def _batch_size(porting: Porting, writing: Writing) -> Arg:
         total = str(per_device.literal * writing.processes)
         arg = Arg(total, "batch_size", f"# {text} a GPU on {writing.processes} GPUs")
     else:
-        arg = Arg(f"{_atom(text)} * {writing.processes}", "batch_size", "# of all GPUs")
+        arg = Arg(f"{atom(text)} * {writing.processes}", "batch_size", "# of all GPUs")
     return remarked(porting, arg, place)
-
-
-def _atom(text: str) -> str:
-    return text if is_atom(text) else f"({text})"
 
 
 def batch_lines(
@@ -319,30 +297,6 @@ def _is_outer(porting: Porting) -> bool:
         return False
     found = trainer.scope.lookup(model.node.value)
     return found is not None and found[0] is not trainer.scope
-
-
-def memory_line(porting: Porting, indent: str) -> list[str]:
-    """`model = rt.remat(model)`, after LoRA is in; behind a condition where all that ask for it are decided when the
-    script runs."""
-    wanted = {name: value for name in MEMORY if (value := porting.value(f"memory.{name}")) is not None}
-    asked = [name for name, value in wanted.items() if value.is_literal(True)]
-    conditions = {f"memory.{name}": value for name, value in wanted.items() if not value.known}
-    model = porting.names.model
-    line = f"{model} = {porting.rt('remat')}({model})"
-    if asked:
-        given = any(porting.given(f"memory.{place}") for place in asked)
-        default = "PEFT's k-bit preparation" if asked == ["kbit_gradient_checkpointing"] else "TRL"
-        default = "Unsloth" if "library_gradient_checkpointing" in asked else default
-        unread(porting, f"{ASKS[asked[0]]} turns gradient checkpointing on", *conditions)
-        comment = "gradient checkpointing, a decoder layer at a time"
-        note = f"# {comment}{'' if given else f' (on by default in {default})'}"
-        return remarked_line(porting, line, indent, *(f"memory.{place}" for place in asked), note=note)
-    told = {place: value for place, value in conditions.items() if place != PREPARED or is_read_here(porting, value)}
-    if told:
-        codes = list(dict.fromkeys(value.code for value in told.values()))
-        condition = codes[0] if len(codes) == 1 else " or ".join(map(_atom, codes))
-        return [f"{mark(porting, *told)}if {condition}:", f"{porting.module.indent}{line}"]
-    return []
 
 
 def optimizer_lines(porting: Porting, indent: str) -> list[str]:

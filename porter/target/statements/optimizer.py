@@ -17,7 +17,7 @@ from ...engine.script.training import Training
 from ...recipe import Value
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.releases import release
-from ...text.expressions import choice, is_atom, python, quoted
+from ...text.expressions import atom, choice, python, quoted
 from ...text.layout import Arg, Call, render
 from .multimodal import APART, own_mean
 from .remarks import default_of, marked, remarked, remarked_line
@@ -116,7 +116,7 @@ def _optax_schedule(porting: Porting, name: str, rate: str, warmup: str, steps: 
         ]
         return Call("optax.warmup_cosine_decay_schedule", arguments)
     up = Call("optax.linear_schedule", [Arg("0.0"), Arg(rate), Arg(warmup)])
-    left = f"{steps} - {warmup}" if is_atom(warmup) else f"{steps} - ({warmup})"
+    left = f"{steps} - {atom(warmup)}"
     down = Call("optax.linear_schedule", [Arg(rate), Arg("0.0"), Arg(left)])
     flat = Call("optax.constant_schedule", [Arg(rate)])
     parts = Call("", [Arg(up), Arg(down if name == "linear" else flat)], brackets="[]")
@@ -210,7 +210,7 @@ def _part_of_a_step(porting: Porting) -> bool:
 
 def _ceil(porting: Porting, ratio: str, steps: str) -> str:
     porting.imports.add("import math")
-    return f"math.ceil({ratio if is_atom(ratio) else f'({ratio})'} * {steps})"
+    return f"math.ceil({atom(ratio)} * {steps})"
 
 
 def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_maybe: bool) -> Call:
@@ -253,7 +253,7 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
     text, known = porting.text(place), release(trl or None, version, porting.counted_by)
     trainer = (porting.recipe.trainer or "").rpartition(".")[2]
     if known.divides_twice:
-        factor = f"1 / {text if is_atom(text) else f'({text})'}"
+        factor = f"1 / {atom(text)}"
         said = f"transformers {version} divides an accumulated gradient by gradient_accumulation_steps twice"
     elif known.sums_gradients_of(trainer, porting.recipe.family):
         factor = text
