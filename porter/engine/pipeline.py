@@ -38,7 +38,7 @@ from .packs.engine_rules import check_names
 from .packs.facts import note_facts
 from .packs.pack import Pack
 from .packs.packs import load_packs
-from .packs.said_by_packs import facts_in, launchers, newest_of, owner_of
+from .packs.said_by_packs import dating_pack, facts_in, launchers, newest_of, owner_of
 from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites, trainer_libraries
 from .script.porting import Porting
 from .script.sites import Site
@@ -221,9 +221,9 @@ def _check_release(porting: Training) -> None:
     """`--source-trl` names a release that the tables know; a newer one is read as the newest."""
     say_release(porting)
     asked = porting.options.source_trl
-    pack = next((pack for pack in porting.packs if pack.release_option == "--source-trl"), None)
-    if asked is None or pack is None or not porting.sites:
+    if asked is None or not porting.sites:
         return
+    pack = dating_pack(porting.packs)
     library, reads = next(iter(pack.reads.items()))
     oldest = next(version for sign, version in pins_of(reads) if sign == ">=")
     newest = newest_of(porting.packs, library)

@@ -21,9 +21,14 @@ def title_of(packs: Iterable[Pack], library: str) -> str:
     return next((pack.title for pack in packs if library in pack.reads), library)
 
 
+def dating_pack(packs: Iterable[Pack]) -> Pack:
+    """The pack of the library by whose release a script is dated, which an option of the command line names."""
+    return next(pack for pack in packs if pack.built_in and pack.release_option)
+
+
 def dated_library(packs: Iterable[Pack]) -> str:
-    """The library by whose release a script is dated, which an option of the command line names; "" for none."""
-    return next((library for pack in packs if pack.release_option for library in pack.reads), "")
+    """The library by whose release a script is dated."""
+    return next(iter(dating_pack(packs).reads))
 
 
 def newest_of(packs: Iterable[Pack], library: str) -> str:
@@ -34,8 +39,7 @@ def newest_of(packs: Iterable[Pack], library: str) -> str:
 
 def loader(packs: Iterable[Pack]) -> TableRule:
     """The table of what loads a model by its name where no other library's class does."""
-    tables = (rule for pack in packs if pack.built_in for rule in pack.tables if rule.role == "model")
-    return next(tables)
+    return next(rule for pack in packs if pack.built_in for rule in pack.tables if rule.head.get("loads_by_name"))
 
 
 def type_keywords(packs: Iterable[Pack]) -> tuple[str, ...]:
