@@ -163,12 +163,17 @@ def test_a_range_that_the_pinned_trl_cannot_have_dates_nothing(
         ("transformers>=4.36,<4.51\naccelerate>=0.20,<0.26\n", "4.44"),  # 4.45 asks for accelerate 0.26
         ("transformers>=4.36,<4.51\naccelerate>=0.26\n", "4.50"),
         ("transformers==4.50.3\naccelerate<0.26\n", "4.50.3"),  # a single release is what the project says
+        ("transformers>=4.42,<5\nhuggingface_hub>=0.23,<0.24\n", "4.46.3 "),  # 4.47 asks for 0.24
+        ("huggingface-hub<0.24\ntransformers>=4.42\n", "4.46.3 "),  # nor does pip take a newer one here
+        ("transformers>=4.42,<5\nhuggingface_hub>=0.23\n", "4.57"),
+        ("transformers>=4.40,<4.50\ntokenizers==0.19.1\n", "4.44.2 "),
+        ("transformers>=4.50,<4.52\ntokenizers==0.19.1\n", "4.51.3 "),  # which none of the range takes
     ],
 )
-def test_a_range_is_read_as_a_release_that_runs_beside_the_pinned_accelerate(
+def test_a_range_is_read_as_the_newest_release_that_the_other_pins_allow(
     pins: str, version: str, tmp_path: Path
 ) -> None:
-    """Its Trainer ends without one."""
+    """As pip takes it; the Trainer ends without an accelerate."""
     (tmp_path / "train.py").write_text(OF_ANY)
     (tmp_path / "requirements.txt").write_text(pins)
     assert port_file(tmp_path / "train.py").recipe.versions["transformers"].startswith(version)

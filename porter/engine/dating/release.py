@@ -16,7 +16,7 @@ from pathlib import Path
 from ...releases.history import history
 from ...releases.plain_arguments import clashes
 from ...releases.uses import uses_of
-from ...releases.versions import Pin, fits, pins_of
+from ...releases.versions import Pin, can_meet, fits, pins_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.project.commits import last_committed
 from ...source.project.commits import last_day as day_of
@@ -237,7 +237,7 @@ def _floor(porting: Training, library: str) -> str:
 
 def _is_too_old_for(transformers: Date, trl: Date) -> bool:
     """Whether a range of transformers, of another file as a rule, is of before what the pinned TRL needs to install."""
-    if not trl.pinned or "==" in transformers.why:
+    if not trl.pinned or "transformers==" in transformers.why:
         return False
     least = history().least("trl", trl.version, "transformers")
     return least is not None and version_key(transformers.version) < version_key(least)
@@ -269,9 +269,10 @@ def date(porting: Training, library: str) -> Date | None:
     places = [*pins_for(porting, library)]
     for place, (where, pins) in enumerate(places):
         fitting = [release for release in releases if all(fits(release, *pin) for pin in pins)]
+        held = ""
         if len(fitting) > 1:
-            fitting = _beside_accelerate(porting, library, fitting) or fitting
-        if not any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in pins):
+            fitting, held = _beside_others(porting, library, where, fitting)
+        if not held and not any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in pins):
             continue  # a lower bound alone
         if not fitting:
             exact = exact_of(pins)
@@ -289,7 +290,7 @@ def date(porting: Training, library: str) -> Date | None:
             for other, own in places[place + 1 :]:
                 if (exact := exact_of(own)) in fitting:
                     return Date(str(exact), f"{other}: {spelled(library, own)}", pinned=True)
-        why = f"{where}: {spelled(library, pins)}"
+        why = f"{where}: {spelled(library, pins)}{held}"
         day = last_committed(Path(porting.module.path)) if len(fitting) > 1 else None
         out = [release for release in fitting if day and history().date(library, release) <= day]
         if out and out[-1] != fitting[-1]:
@@ -346,19 +347,41 @@ def _of_trls_day(transformers: Date | None, trl: Date | None, days: Mapping[str,
     return replace(transformers, version=version, why=f"{transformers.why}, of the day of TRL {trl.version}")
 
 
-def _beside_accelerate(porting: Training, library: str, releases: list[str]) -> list[str]:
-    """Those whose metadata takes an accelerate that the project's pins allow: their Trainer ends without one."""
-    pins = next((pins for _, pins in pins_for(porting, "accelerate")), [])
-    allowed = [one for one in history().releases("accelerate") if all(fits(one, *pin) for pin in pins)]
-    if not pins or not allowed:
-        return releases
-    return [release for release in releases if _takes_one_of(allowed, library, release, "accelerate")]
+def _beside_others(porting: Training, library: str, where: str, releases: list[str]) -> tuple[list[str], str]:
+    """Those that are installed with what the same place asks for of other libraries, as their metadata says, all where
+    none is; and what takes the newest of them away, ` beside huggingface_hub<0.24`.
+
+    An accelerate that another place asks for counts, too: the Trainer ends without one.
+    """
+    asks = {release: _asks_of(library, release) for release in releases}
+    held = ""
+    for other in dict.fromkeys(name for asked in asks.values() for name in asked):
+        if all(asked.get(other) == asks[releases[0]].get(other) for asked in asks.values()):
+            continue
+        for name in dict.fromkeys((other, other.replace("-", "_"))):
+            places = [*pins_for(porting, name)]
+            own = [found for place, found in places if place == where]
+            pins = next(iter(own or [found for _, found in places if other == "accelerate"]), [])
+            able = [release for release in releases if can_meet([*asks[release].get(other, []), *pins])]
+            if pins and able:
+                held += f" beside {spelled(name, pins)}" if able[-1] != releases[-1] else ""
+                releases = able
+    return releases, held
+
+
+def _asks_of(library: str, release: str) -> dict[str, list[Pin]]:
+    """The bounds of other libraries in a release's metadata."""
+    found: dict[str, list[Pin]] = {}
+    for line in history().requires(library, release):
+        name, _, said = line.rpartition("] ")[2].partition(" ")
+        if name != "python":
+            found[name] = [*found.get(name, []), *pins_of(said)]
+    return found
 
 
 def _takes_one_of(allowed: Sequence[str], library: str, release: str, other: str) -> bool:
     """Whether that release is installed with one of the `allowed` of another library."""
-    asked = (line.rpartition("] ")[2].partition(" ") for line in history().requires(library, release))
-    bounds = [pin for name, _, said in asked if name == other for pin in pins_of(said)]
+    bounds = _asks_of(library, release).get(other, [])
     return any(all(fits(one, *bound) for bound in bounds) for one in allowed)
 
 
