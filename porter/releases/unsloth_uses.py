@@ -12,7 +12,7 @@ OF_UNSLOTH_S_CONFIGS = ("max_seq_length", "dataset_num_proc", "dataset_text_fiel
 
 
 def imported_before_unsloth(text: str) -> frozenset[str]:
-    """Classes that a script takes from TRL before it imports Unsloth: they stay TRL's own. SyntaxError as above."""
+    """Classes that a script takes from TRL before it imports Unsloth: they stay TRL's own. SyntaxError as Python's."""
     return before_unsloth(syntax_tree(text)) if "unsloth" in text else frozenset()
 
 

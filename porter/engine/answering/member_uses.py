@@ -62,8 +62,7 @@ def apply_members(porting: Porting) -> None:
         if inside or use.name in answered or _is_gone(porting, use) or _drop_asked(porting, use, rules):
             continue
         if use.kind == "bare":
-            asked = _asked_state(porting, use) or answer_guard(porting, use)
-            _ = asked or _asked_method(porting, use, rules) or _drop_set(porting, use, rules)
+            _answer_asked(porting, use, rules)
             continue
         if replace_held(porting, use):
             continue
@@ -71,7 +70,7 @@ def apply_members(porting: Porting) -> None:
         match = use.match if use.match in rules else use.match.replace("@trainer.model.", "@model.")
         rule = rules.get(match) or unused_setting(rules, use)
         if rule is None and use.role == "model" and not isinstance(use.name, cst.Call) and not is_setting(use):
-            _unknown(porting, use)
+            _unknown(porting, use)  # whatever the names are where it stands
             continue
         with named_at(porting, use) as text:
             if keep_setting(porting, use, text):
@@ -88,20 +87,23 @@ def apply_members(porting: Porting) -> None:
                     _unknown(porting, use)
 
 
-def _drop_set(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
+def _answer_asked(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> None:
+    """What `hasattr`, `getattr` or `setattr` of the trainer or the model is in the port, where that is known."""
+    if not (_asked_state(porting, use) or answer_guard(porting, use) or _asked_method(porting, use, rules)):
+        _drop_set(porting, use, rules)
+
+
+def _drop_set(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> None:
     """`setattr(model, "model_parallel", True)`, which is the assignment that a rule takes out."""
     module = porting.module
     argument = module.parents[use.name]
     call = module.parents[argument]
-    if use.kind != "bare" or not isinstance(call, cst.Call) or module.code(call.func) != "setattr":
-        return False
-    if len(call.args) != 3 or call.args[0] is not argument:
-        return False
+    if not isinstance(call, cst.Call) or use.asker != "setattr" or len(call.args) != 3:
+        return
     rule = rules.get(f"@{use.role}.{module.code(call.args[1].value).strip(QUOTES)}=")
     if not isinstance(rule, Rewrite) or rule.action != "remove" or not _is_statement(porting, call):
-        return False
+        return
     porting.remove_statement(call, rule.id, rule.reason)
-    return True
 
 
 def _asked_state(porting: Porting, use: Use) -> bool:
@@ -109,13 +111,9 @@ def _asked_state(porting: Porting, use: Use) -> bool:
     module = porting.module
     argument = module.parents[use.name]
     call = module.parents[argument]
-    if (
-        use.match != "@trainer"
-        or not isinstance(call, cst.Call)
-        or module.code(call.func) not in ("hasattr", "getattr")
-    ):
+    if use.match != "@trainer" or not isinstance(call, cst.Call) or use.asker not in ("hasattr", "getattr"):
         return False
-    if len(call.args) < 2 or call.args[0] is not argument or module.code(call.args[1].value).strip(QUOTES) != "state":
+    if len(call.args) < 2 or module.code(call.args[1].value).strip(QUOTES) != "state":
         return False
     end = module.span(use.name)[1]
     porting.edit(end, end, ".training_hooks", "TP362", "the hooks keep what transformers' TrainerState has")
@@ -145,9 +143,7 @@ def _has(porting: Porting, use: Use) -> tuple[cst.Call, str] | None:
     module = porting.module
     argument = module.parents[use.name]
     call = module.parents[argument]
-    if use.kind != "bare" or not isinstance(call, cst.Call) or module.code(call.func) != "hasattr":
-        return None
-    if len(call.args) != 2 or call.args[0] is not argument:
+    if not isinstance(call, cst.Call) or use.asker != "hasattr" or len(call.args) != 2:
         return None
     return call, module.code(call.args[1].value).strip(QUOTES)
 

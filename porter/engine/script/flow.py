@@ -229,7 +229,8 @@ def _find_maker(module: Module, node: cst.BaseExpression) -> Binding | None:
     return makers[0] if len(makers) == 1 and not may_not_run(module, makers[0], node) else None
 
 
-# Behind which offset the use of a name has a binding behind it, where that ends, its function and its loops.
+# Of a binding: where a use has to end behind to have it (a parameter anywhere, what is assigned only behind the whole
+# of it), where it ends, its function and its loops.
 _Place = tuple[int, int, cst.CSTNode | None, frozenset[cst.CSTNode]]
 
 
