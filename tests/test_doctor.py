@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import porter.extras as extras
 import porter.front.doctor as doctor
 from porter.cli import run
 from porter.front.doctor import Check, Diagnosis, diagnose, known_versions, package
@@ -43,7 +44,7 @@ def test_the_versions_known_to_work_are_those_of_the_constraints() -> None:
 
 def test_a_version_is_compared_with_the_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "version", lambda name: {"torch": "2.13.0+cpu", "qwix": "0.2.0", "jax": "0.4.1"}[name])
-    monkeypatch.setattr(doctor, "requires", lambda name: ['jax>=0.10; extra == "tpu"'])
+    monkeypatch.setattr(extras, "requires", lambda name: ['jax>=0.10; extra == "tpu"'])
     known = {"torch": "2.13.0", "qwix": "0.1.8", "jax": "0.10.2"}
     assert package("torch", known, "validate", RUN).health == "ok"
     newer = package("qwix", known, "tpu", RUN)

@@ -15,11 +15,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from ..extras import of_extra
+from ..extras import least_of, normal, of_extra
 from ..own_imports import PYTHON, safe_environment
 from ..tables import PACKAGE
 
@@ -107,12 +107,12 @@ def known_versions() -> dict[str, str]:
     """Name → version of constraints.txt: what tpu-port is developed and tested with."""
     text = (PACKAGE / "constraints.txt").read_text(encoding="utf-8")
     rows = re.findall(r"^([\w.-]+)==(\S+)$", text, re.MULTILINE)
-    return {_normal(name): number for name, number in rows}
+    return {normal(name): number for name, number in rows}
 
 
 def package(name: str, known: Mapping[str, str], extra: str, needed_by: tuple[str, ...]) -> Check:
     """How the installed version of a distribution compares with the one known to work."""
-    want = known.get(_normal(name), "")
+    want = known.get(normal(name), "")
     target = "tpu-port" if extra == "port" else f"'tpu-port[{extra}]'"
     try:
         have = version(name)
@@ -120,23 +120,10 @@ def package(name: str, known: Mapping[str, str], extra: str, needed_by: tuple[st
         return Check(name, "not installed", "fails", f"pip install {target}", needed_by)
     if not want or have.split("+")[0] == want:
         return Check(name, have, "ok", needed_by=needed_by)
-    least = _least(name)
+    least = least_of(name)
     if least and _numbers(have) < _numbers(least):
         return Check(name, f"{have}, older than {least}", "fails", f"pip install -U {target}", needed_by)
     return Check(name, have, "differs", f"tested with {want}: pip install {name}=={want} if something fails", needed_by)
-
-
-def _least(name: str) -> str:
-    """The lower bound that tpu-port's own metadata asks for."""
-    try:
-        rows = requires("tpu-port") or []
-    except PackageNotFoundError:
-        return ""
-    for row in rows:
-        found = re.match(r"([\w.-]+)[^;]*?>=([\d.]+)", row)
-        if found and _normal(found[1]) == _normal(name):
-            return found[2]
-    return ""
 
 
 def _python() -> Check:
@@ -208,11 +195,6 @@ def _disk(folder: Path) -> Check:
 def _cache() -> Path:
     """Where Hugging Face libraries put models (huggingface_hub's HF_HOME)."""
     return Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
-
-
-def _normal(name: str) -> str:
-    """PEP 503: names compare without case, and `-`, `_`, `.` are one."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _numbers(text: str) -> tuple[int, ...]:

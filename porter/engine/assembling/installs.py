@@ -13,7 +13,7 @@ from functools import cache
 
 import libcst as cst
 
-from ...extras import of_extra
+from ...extras import normal, of_extra
 from ...source.project.pins import PIP_OPTIONS
 from ...text.edit import Edit
 from ...text.edits import line_end, line_start
@@ -199,7 +199,7 @@ def _is_pin(word: str) -> bool:
 @cache
 def _brought() -> frozenset[str]:
     """What the extra `tpu` brings in releases that work together: a pin of the source's would break them up."""
-    return frozenset(name.lower().replace("_", "-") for name in of_extra("tpu"))
+    return frozenset(map(normal, of_extra("tpu")))
 
 
 def _packages(words: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from ...extras import normal
 from ...releases.history import LIBRARIES, history
 from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.sets import Chosen, choose, within_known
@@ -106,13 +107,9 @@ def remembered_python(work: str) -> Path | None:
 def _as_in(python: Path | None, extras: list[str]) -> list[str]:
     """`extras` with the releases that the environment of `python` has of them."""
     about = look(python.parent.parent).about if python is not None else None
-    releases = {_normal(name): version for name, version in ((about or {}).get("releases") or {}).items()}
-    bare = {extra: _normal(extra) for extra in extras if re.fullmatch(r"[\w.-]+", extra)}
+    releases = {normal(name): version for name, version in ((about or {}).get("releases") or {}).items()}
+    bare = {extra: normal(extra) for extra in extras if re.fullmatch(r"[\w.-]+", extra)}
     return [f"{extra}=={releases[bare[extra]]}" if bare.get(extra) in releases else extra for extra in extras]
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def imported_packages(script: Path, installed: Callable[[str], bool], beside: Path | None = None) -> list[str]:
