@@ -115,6 +115,93 @@ def test_others_stay_as_they_are(tmp_path: Path, model: tuple[str, str]) -> None
     assert (loaded(texts).input_ids, loaded.padding_side) == before
 
 
+WORDS = "the request is complete and a word of it is 1 2 3 more than the text"
+SPACED = [
+    "  two  spaces.   # a\n  b \n",
+    "request.  # noqa",
+    "",
+    "   ",
+    "▁ a▁",
+    "\tＦｕｌｌ ﬁne e\u0301\u00a0 x\r\n y™ ",
+]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"normalization_rule_name": "identity"},  # removes extra spaces, as sentencepiece's own default does
+        {"normalization_rule_name": "nmt_nfkc"},
+        {"normalization_rule_name": "nfkc", "remove_extra_whitespaces": False},
+        {"normalization_rule_name": "identity", "add_dummy_prefix": False},
+    ],
+    ids=str,
+)
+def test_slow_ids_are_sentencepieces(tmp_path: Path, kind: str, spec: dict[str, Any]) -> None:
+    """LlamaTokenizer of transformers 4 and `use_fast=False` had the text encoded by sentencepiece."""
+    from transformers import AutoTokenizer, LlamaTokenizer
+
+    pieces = _pieces(tmp_path, model_type=kind, **spec)
+    for cls in (LlamaTokenizer, AutoTokenizer):
+        tokenizer = rt.as_transformers_4(cls.from_pretrained(tmp_path), use_fast=False)
+        for text in SPACED:
+            assert tokenizer(text, add_special_tokens=False).input_ids == pieces.encode(text), text
+    ids = tokenizer("  a  </s>  b  ", add_special_tokens=False).input_ids
+    assert ids == [*pieces.encode("  a  "), tokenizer.eos_token_id, *pieces.encode("  b  ")]
+    tokenizer.save_pretrained(tmp_path / "saved")
+
+
+# `legacy: false`: the pieces that LlamaTokenizer of transformers 4.46.3 and 4.57.1 gave.
+NEWER = {
+    "a  request.  # b ": "▁a▁request.▁#▁b",
+    "  a  </s>  b  ": "▁▁a</s>▁b",
+    "   ": "",
+    "▁ a▁": "▁▁a",
+    "</s>a": "</s>a",
+}
+
+
+def test_slow_ids_of_the_newer_behaviour(tmp_path: Path) -> None:
+    """Whose SentencePiece puts no space in front."""
+    from transformers import AutoTokenizer
+
+    _pieces(tmp_path, model_type="bpe", normalization_rule_name="identity")
+    tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained(tmp_path), use_fast=False, legacy=False)
+    for text, wanted in NEWER.items():
+        ids = tokenizer(text, add_special_tokens=False).input_ids
+        assert _read(tokenizer.convert_ids_to_tokens(ids)) == wanted, text
+
+
+@pytest.mark.parametrize("settings", [{"legacy": True}, {}, {"legacy": False}], ids=str)
+def test_a_fast_one_without_its_file_puts_spaces_by_the_settings(tmp_path: Path, settings: dict[str, Any]) -> None:
+    """transformers 4 made it from `tokenizer.model`, whose normalizer it left out; pieces as 4.46.3 gave them."""
+    from transformers import AutoTokenizer
+
+    _pieces(tmp_path, model_type="bpe", normalization_rule_name="identity")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "LlamaTokenizer"} | settings))
+    tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained(tmp_path))
+    ids = tokenizer(" a  b</s> a", add_special_tokens=False).input_ids
+    wanted = "▁a▁▁b</s>▁a" if settings.get("legacy") is False else "▁▁a▁▁b</s>▁▁a"
+    assert _read(tokenizer.convert_ids_to_tokens(ids)) == wanted
+
+
+def _pieces(folder: Path, **spec: Any) -> Any:
+    """A SentencePiece model in a checkpoint of Llama's, without `tokenizer.json`."""
+    import io
+
+    import sentencepiece
+
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([WORDS] * 4), model_writer=written, vocab_size=330, hard_vocab_limit=False,
+        byte_fallback=True, character_coverage=1.0, num_threads=1, minloglevel=2, **spec,
+    )  # fmt: skip
+    (folder / "tokenizer.model").write_bytes(written.getvalue())
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "LlamaTokenizer"}))
+    return sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
+
+
 PROMPT = "<s>[INST] What is it ? [/INST]"
 ANSWER = "I do n't know ."
 

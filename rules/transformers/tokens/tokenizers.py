@@ -9,6 +9,8 @@ splits a text: behind a special token within a text Llama 2, TinyLlama and the l
 DeepSeek-R1-Distill-Llama all spaces are lost. So it does with Llamas that name GPT-2's class: SmolLM 1 and 2 get other
 tokens for line breaks and spaces in front of a number. Mistral's pad on the other side. Told of the end token alone it
 takes the start token away, and it listens for tokenizers that didn't (Llama 3's, Qwen's).
+Llama's slow class (`LlamaTokenizer`, `use_fast=False`) was SentencePiece itself, which does to a text what its
+`tokenizer.model` says: OpenLLaMA's makes one space of several.
 transformers 5.0 to 5.2 read the files of these classes as they stand, too (`rt.as_transformers_5_0`): from 5.3 on a
 text that begins with a space has one token less with Llama's.
 Before 5.7 `decode` took the spaces in front of punctuation out of a text where the checkpoint (Llama 3's) or the call
@@ -16,9 +18,8 @@ asks for it (`clean_up_tokenization_spaces`); since then it doesn't for tokenize
 it done (`rt.as_transformers_5_3` for 5.3 to 5.6).
 Example: `tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1", add_eos_token=True)`
 Use instead: `tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained("..."), add_eos_token=True)`
-Safety: exact beside transformers 4.41 to 4.57. With `use_fast=False` and a checkpoint whose settings say
-`legacy: false`, a text that begins with a space lacks one; before 4.41 `add_prefix_space` in a checkpoint's settings
-(Mistral 7B v0.3) put a space behind each special token, too.
+Safety: exact beside transformers 4.41 to 4.57. Before 4.41 `add_prefix_space` in a checkpoint's settings (Mistral 7B
+v0.3), or `legacy: false` of one without `tokenizer.json`, put a space behind each special token, too.
 """
 
 from __future__ import annotations
