@@ -76,6 +76,13 @@ def test_of_two_ways_to_write_one_trainer_the_release_takes_one() -> None:
         assert {fate for line, fate in fates if line == other} == {"dropped"}, release
 
 
+def test_what_a_way_that_is_not_taken_does_to_the_arguments_changes_none() -> None:
+    lines = SCRIPT.split("try:")[0].replace("group_by_length=True", "max_steps=3")
+    ways = TWO_WAYS.replace("except TypeError:\n", "except TypeError:\n    arguments.max_steps = 9\n")
+    assert "max_steps=3," in port(f"{lines}{ways}", source_trl="0.11.4").after
+    assert "arguments.max_steps = 9\n" in port(f"{lines}{ways}", source_trl="0.20.0").after
+
+
 def test_comments_in_front_of_what_is_kept_move_out_with_it() -> None:
     above = Edit(0, 0, "# three\n        # steps\n\n        ", "TP103", "", 1, 9)
     moved = above.moved_out(4)

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from porter import runtime as rt
+from porter.runtime.arguments import trl_arguments
 from porter.runtime.generation.prompts import check_rows
 from porter.runtime.losses.dpo_losses import dpo_loss
 from porter.runtime.losses.preference_losses import Inputs, KTOLoss, cpo_loss, kto_loss, orpo_loss
@@ -52,6 +54,17 @@ def test_a_pair_counts_by_its_micro_batch_of_the_gpu_run(tiny_mesh: Any) -> None
     assert scales[:5].tolist() == pytest.approx([1 / 6] * 4 + [1 / 3])  # the last one is a micro-batch of its own
     both = made(PreferenceBatches, PAIRS, tiny_mesh(1, 1), batch_size=2, processes=2)
     assert [batch["scale"].sum() / 2 for batch in both] == pytest.approx([1.0] * 3)
+
+
+def test_what_a_trainer_is_told_beside_its_arguments_counts_unless_it_is_none(tiny_mesh: Any) -> None:
+    args = trl_arguments("0.19.1", "DPOConfig")(output_dir="out", beta=0.3, max_length=9)
+    assert [rt.preference_loss(args, beta=given).beta for given in (0.2, None)] == [0.2, 0.3]
+    rows = [{"prompt": "q" * 9, "chosen": "yes" * 9, "rejected": "no"}]
+    told, untold = (
+        PreferenceBatches.from_args(args, rows, byte_tokenizer(), tiny_mesh(1, 1), max_length=given)
+        for given in (7, None)
+    )
+    assert [(each["segment_ids"] > 0).sum(axis=1).max() for each in (next(iter(told)), next(iter(untold)))] == [7, 9]
 
 
 @pytest.mark.parametrize("micro_batch", [1, 2, 5])
