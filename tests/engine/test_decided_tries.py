@@ -96,6 +96,9 @@ def test_comments_in_front_of_what_is_kept_move_out_with_it() -> None:
         ("tokenizer=tokenizer)\nexcept", "**json.loads(input()))\nexcept"),
         ("except TypeError", "except Exception"),  # which may be about something else
         ("    trainer = SFTTrainer(", "    trainer = Trainer(", 2),
+        ("    trainer = SFTTrainer(", "    raise SystemExit(", 2),
+        ("\ntrainer.train", "\nelse:\n    print(len(rows))\ntrainer.train", 2),
+        ("\ntrainer.train", "\nfinally:\n    print(len(rows))\ntrainer.train", 2),
         ("\nexcept TypeError", "\n    print(len(trainer.train_dataset))\nexcept TypeError"),
     ],
 )
@@ -109,6 +112,11 @@ def test_what_may_end_otherwise_is_still_tried(change: tuple[str, ...]) -> None:
         tried = tried.replace(*change)
     assert tried != TWO_WAYS
     assert "except" in port(f"{lines}{tried}", source_trl="0.11.4").after
+
+
+def test_unsloths_trainers_take_what_older_releases_took() -> None:
+    lines = "import unsloth\n" + SCRIPT.split("try:")[0].replace("group_by_length=True", "max_steps=3")
+    assert "except" in port(f"{lines}{TWO_WAYS}", source_trl="0.20.0").after
 
 
 def test_a_notebook_with_lines_of_ipython_is_dated_as_its_script_is() -> None:

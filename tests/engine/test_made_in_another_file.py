@@ -18,7 +18,7 @@ def load_trainer(rows):
 """
 CELL = """\
 from datasets import load_dataset
-from src.training import load_trainer
+from src.training import load_net, load_trainer
 trainer = load_trainer(load_dataset("x", split="train"))
 {line}
 """
@@ -26,7 +26,12 @@ trainer = load_trainer(load_dataset("x", split="train"))
 
 @pytest.mark.parametrize(
     ("line", "status"),
-    [("trainer.train()", "unsupported"), ("trainer.evaluate()", "unchanged")],
+    [
+        ("trainer.train()", "unsupported"),
+        ("trainer.evaluate()", "unchanged"),
+        ("net = load_net()\nnet.train()", "unchanged"),
+        ("from acme import own_trainer\nother = own_trainer(1)\nother.train()", "unchanged"),  # a library's
+    ],
 )
 def test_a_notebook_that_trains_by_a_module_is_not_silent(tmp_path: Path, line: str, status: str) -> None:
     (tmp_path / "src").mkdir()

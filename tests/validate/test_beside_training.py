@@ -16,15 +16,20 @@ connection = sqlite3.connect("databases/planets.db")
 cursor = connection.cursor()
 for row in rows["valid"]:
     answers.append(run(base.generate(row), cursor))
-model = AutoModelForCausalLM.from_pretrained("base")
+rows = rows.shuffle()
+kept = [line for line in rows["train"]]
+model, tokenizer = load("base")
 model.config.use_cache = False
-tokenizer = AutoTokenizer.from_pretrained("base")
 tokenizer.pad_token = tokenizer.eos_token
+tokenizer.add_tokens(words)
 def text_of(row):
-    return template.format(**row)
-trainer = SFTTrainer(model, train_dataset=rows, processing_class=tokenizer, formatting_func=text_of)
+    said = template.format(**row)
+    return said
+trainer = SFTTrainer(model, train_dataset=kept, processing_class=tokenizer, formatting_func=text_of)
 trainer.train()
 print(cursor)
+def again():
+    trainer.train()
 """
 
 
@@ -35,11 +40,21 @@ print(cursor)
         ("cursor = connection.cursor()", True),
         ("base.eval()", True),
         ("print(rows['train'][0]['question'])", True),
+        ("display(rows)", True),
+        ("rows.head(3)", True),
         ("rows = rows.map(text_of)", False),
         ("rows.set_format('torch')", False),
         ("prepare(rows)", False),
+        ("prepare(data=rows)", False),
+        ("words = open('words.txt').read()", False),  # which change the tokenizer
         ("template = open('template.txt').read()", False),  # which a function of the training's reads
+        ("import templates as template", False),
+        ("if sys.argv:\n    def template(row): ...", False),
+        ("said = open('said.txt').read()", True),  # that function's own name
+        ("line = open('line.txt').read()", True),  # and a comprehension's
         ("model = prepare(base)", True),  # which is bound anew
+        ("kept = rows['valid']", True),
+        ("text_of = templates['text']", True),
         ("tokenizer = AutoTokenizer.from_pretrained('other')", True),
         ("for row in rows: row['text'] = 'x'", False),
     ],
@@ -48,6 +63,12 @@ def test_what_the_training_takes_nothing_of_is_beside_it(failed: str, beside: bo
     statements = ast.parse(NOTEBOOK).body
     statements[3:3] = ast.parse(failed).body
     assert is_beside(statements, 3) is beside
+
+
+def test_a_loop_by_hand_trains_too() -> None:
+    loop = "for batch in loader:\n    model(batch).loss.backward()\n"
+    for failed, beside in (("rows.info()", True), ("loader = load(rows)", False)):
+        assert is_beside(ast.parse(f"{failed}\n{loop}").body, 0) is beside
 
 
 def test_what_fails_in_training_or_behind_it_is_not_beside_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from pathlib import Path
@@ -29,6 +30,7 @@ def test_a_function_answers_until_it_ends_and_a_number_of_the_text_then() -> Non
     assert function(completions=["a", "b"], board=["01", "10"]) == [1.0, 0.0]
     assert function(completions=["a", "b"], board=["01", "no"]) == scores(["a", "b"])
     assert function(completions=["a", "b"], board=["01", "10"]) == scores(["a", "b"])
+    assert function(["q", "q"], ["a", "b"], board=["01", "10"]) == scores(["a", "b"])
     assert told == ["reads_a_board"]
     assert len({*scores([[{"role": "assistant", "content": f"{number}"}] for number in range(20)])}) > 2
 
@@ -60,20 +62,34 @@ def test_the_port_stands_in_for_those_that_ended_in_the_source(tmp_path: Path, m
         rewarded(other)
 
 
-def test_a_source_runs_again_once_no_column_helps_its_rewards(tmp_path: Path) -> None:
-    remedies: list[str] = []
+IN_REWARDS = '  File "grpo_trainer.py", line 626, in _prepare\n    x = reward_func(**given)\nIndexError: index 0'
+
+
+@pytest.mark.parametrize(
+    ("said", "helps", "remedies"),
+    [
+        (IN_REWARDS, True, ["", "", REWARDS]),
+        (IN_REWARDS, False, ["", "", REWARDS]),
+        (IN_REWARDS.replace("reward_func", "model"), True, ["", ""]),
+    ],
+)
+def test_a_source_runs_again_once_no_column_helps_its_rewards(
+    said: str, helps: bool, remedies: list[str], tmp_path: Path
+) -> None:
+    tried: list[str] = []
 
     def run(settings: Settings) -> Trace:
-        remedies.append(settings.remedy)
-        if settings.remedy == REWARDS:
+        tried.append(settings.remedy)
+        if settings.remedy == REWARDS and helps:
             return Trace()
-        said = '  File "grpo_trainer.py", line 626, in _prepare\n    x = reward_func(**given)\nIndexError: index 0'
         raise RunFailed("source", "crashed", said, folder=tmp_path)
 
     asked = tmp_path / REPAIR
     asked.write_text(json.dumps({"column": "board", "kind": "text", "why": "a column"}))
-    repaired(run, Settings(work=str(tmp_path), steps=1), lambda line: None)
-    assert remedies == ["", "", REWARDS]
+    ends = helps and REWARDS in remedies
+    with contextlib.nullcontext() if ends else pytest.raises(RunFailed):
+        repaired(run, Settings(work=str(tmp_path), steps=1), lambda line: None)
+    assert tried == remedies
 
 
 @pytest.mark.parametrize(("called", "inside"), [("reward_func(prompts=prompts)", True), ("model(**inputs)", False)])

@@ -57,10 +57,10 @@ def is_beside(statements: Sequence[ast.stmt], place: int) -> bool:
     needed = {name for each in statements[place + 1 : last + 1] if _trains(each) for name in _loaded(each)}
     for each in reversed(statements[place + 1 : last]):
         names = set(bound(each))
-        if not (names & needed or set(_changed(each)) & needed or isinstance(each, ast.Import | ast.ImportFrom)):
+        if not (names & needed or set(_changed(each)) & needed):
             continue
         needed |= set(_loaded(each))
-        if isinstance(each, ast.Assign | ast.FunctionDef | ast.ClassDef) and not _changes_itself(each):
+        if isinstance(each, ast.Assign | ast.FunctionDef | ast.ClassDef):
             needed -= names - set(_loaded(each))
     failed = statements[place]
     return not (set(bound(failed)) | set(_changed(failed))) & needed
@@ -73,10 +73,6 @@ def _trains(statement: ast.stmt) -> bool:
         isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("train", "backward")
         for node in ast.walk(statement)
     )
-
-
-def _changes_itself(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Assign) and not all(isinstance(each, ast.Name) for each in statement.targets)
 
 
 def _loaded(statement: ast.AST) -> Iterator[str]:
