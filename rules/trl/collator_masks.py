@@ -90,8 +90,11 @@ def _runs_together(porting: Training, key: tuple[int, ...]) -> bool:
     """Whether TRL makes one row of a batch's, for which it takes no collator of the script's."""
     if porting.patched_by:  # Unsloth has ways of its own
         return False
+    padded = ("wrapped", "bfd-requeue") if key < (1,) else ("wrapped",)
     packs = porting.known("data.packing", False) is True and key >= (0, 19)
-    return porting.known("data.padding_free") is True or (packs and porting.known("data.packing_strategy") != "wrapped")
+    return porting.known("data.padding_free") is True or (
+        packs and porting.known("data.packing_strategy") not in padded
+    )
 
 
 def _labelled(porting: Training, argument: Argument, kind: str, made: list[cst.Call]) -> bool:

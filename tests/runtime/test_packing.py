@@ -1,10 +1,18 @@
-"""Packing on lengths. Expected rows are those of trl.pack_dataset 1.16 (compared in tests/real/test_data_parts.py)."""
+"""Packing on lengths. Expected rows are those of trl.pack_dataset 1.16 (compared in tests/real/test_data_parts.py).
 
+Those of older releases are what each of them gave: tests/fixtures/make_packing_fixtures.py.
+"""
+
+import json
 from itertools import accumulate, pairwise
+from pathlib import Path
 
 import pytest
 
+from porter.runtime.facts.releases import release
 from porter.runtime.rows.packing import Row, lengths, pack
+from tests import fixtures
+from tests.fixtures import make_packing_fixtures as made
 
 
 def spans(*sizes: int) -> list[tuple[int, int]]:
@@ -51,5 +59,33 @@ def test_every_shard_of_dataset_num_proc_is_packed_alone() -> None:
 
 
 def test_an_unknown_strategy_is_named() -> None:
-    with pytest.raises(ValueError, match="'ffd'"):
-        pack(spans(1), 4, "ffd")
+    with pytest.raises(ValueError, match="'first_fit'"):
+        pack(spans(1), 4, "first_fit")
+
+
+# Those that pack like the one before are left out of the fixture, but the last of them
+RELEASES = json.loads((Path(fixtures.__file__).parent / "packing_releases.json").read_text())
+LAST = {
+    "0.19.1": "0.19.0",
+    "0.21.0": "0.20.0",
+    "0.26.2": "0.22.0",
+    "0.28.0": "0.27.0",
+    "0.29.1": "0.29.0",
+    "1.16.0": "1.0.0",
+}
+
+
+@pytest.mark.parametrize("trl", [*RELEASES, *LAST])
+def test_documents_are_packed_as_the_release_did(trl: str) -> None:
+    for asked, by_length in RELEASES[LAST.get(trl, trl)].items():
+        strategy = release(trl).packing_strategy(asked)
+        for length, theirs in by_length.items():
+            ours = pack(spans(*made.SIZES), int(length), strategy)
+            tokens = [[token for span in row for token in range(*span)] for row in ours]
+            assert [made.spans(row) for row in tokens] == theirs, (asked, length)
+
+
+@pytest.mark.parametrize("trl", ["0.27.0", "0.28.0"])
+def test_bfd_packed_what_it_cut_off_in_two_releases(trl: str) -> None:
+    assert sizes(pack(spans(20, 3), 8, release(trl).packing_strategy("bfd"))) == [[8], [8], [4, 3]]
+    assert sizes(pack(spans(20, 3), 8, release("0.26.2").packing_strategy("bfd"))) == [[8], [3]]

@@ -48,8 +48,6 @@ def test_rows_are_those_of_the_release(trl: str, style: str) -> None:
     wanted = RELEASES[trl]["styles"][style]
     if wanted is None or isinstance(wanted, str):
         pytest.skip(f"{trl}: {wanted or 'has no such setting'}")
-    if settings.get("packing") and (0, 19) <= version_key(trl) < (0, 22):
-        pytest.skip("packed otherwise where the length is no power of two: its search missed rows with room")
     found = rows_of(batches(trl, rows, settings, pad, sampling="sequential"))
     for place, row in enumerate(wanted):
         if isinstance(row, int):
@@ -74,6 +72,21 @@ def test_a_collator_of_its_own_masks_the_tokens_that_its_tokenizer_pads_with(pac
     held = [(token, label) for ids, labels in rows_of(made) for token, label in zip(ids[1:], labels[1:], strict=True)]
     assert any(token == own.pad_token_id for token, _ in held)
     assert all((label == -100) == (token == own.pad_token_id) for token, label in held)
+
+
+@pytest.mark.parametrize(
+    ("trl", "padding_free", "apart"), [("0.29.0", False, False), ("0.29.1", True, True), ("1.0.0", False, True)]
+)
+def test_requeued_documents_saw_each_other_in_029(trl: str, padding_free: bool, apart: bool) -> None:
+    """Its collator ran `bfd` together alone: rows of `bfd-requeue` were padded, their documents not told apart."""
+    rows = [{"input_ids": [10, 11, 12, 13, 14, 15]}, {"input_ids": [20, 21]}]
+    given = {"packing": True, "packing_strategy": "bfd-requeue", "max_length": 4, "padding_free": padding_free}
+    made = batches(trl, rows, given, styles.PAD, sampling="sequential")
+    last = list(made)[-1]
+    assert last["input_tokens"][0, :4].tolist() == [14, 15, 20, 21]
+    assert last["segment_ids"][0, :4].tolist() == ([1, 1, 2, 2] if apart else [1, 1, 1, 1])
+    assert last["positions"][0, :4].tolist() == ([0, 1, 0, 1] if apart else [0, 1, 2, 3])
+    assert last["labels"][0, 1:4].tolist() == [15, -100 if apart else 20, 21]
 
 
 @pytest.mark.parametrize("trl", ["0.8.6", "0.16.1", "1.5.0"])

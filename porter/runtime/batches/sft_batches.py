@@ -165,6 +165,7 @@ class SFTBatches:
             draws=draws,
         )
         strategy = self._release.packing_strategy(packing_strategy)
+        self._strategy = strategy
         self._packing = strategy if packing else None
         self._eval_packing = self._packing if eval_packing is None else strategy if eval_packing else None
         self._seed = seed
@@ -294,8 +295,7 @@ class SFTBatches:
         `batch_size`: rows of one evaluation batch of the GPU run over all its processes (per_device_eval_batch_size ×
         processes). `packing` None: as `eval_packing` says, else as in training.
         """
-        other = self._packing or self._release.packing_strategy("bfd")
-        strategy = self._eval_packing if packing is None else other if packing else None
+        strategy = self._eval_packing if packing is None else self._strategy if packing else None
 
         def one(dataset: Any) -> EvaluationBatches:
             prepared = self._prepare(list(dataset) if is_stream(dataset) else dataset, strategy)
@@ -366,6 +366,7 @@ class SFTBatches:
         return (self._rows.lengths[picked].tolist() for picked, *_ in self._steps)
 
     def _empty(self, batch_size: int, length: int, packing: str | None) -> Batch:
-        documents = packing in ("bfd", "bfd_split") or self._rows.tokens.parts is not None or bool(self.shapes)
+        packs = packing not in (None, "wrapped", "constant_length")
+        documents = packs or self._rows.tokens.parts is not None or bool(self.shapes)
         batch = empty(batch_size, length, self._tokenizer.pad_token_id, documents=documents)
         return smoothed(batch, self._label_smoothing)

@@ -19,15 +19,17 @@ Span = tuple[int, int]
 Row = tuple[Span, ...]
 
 MAP_BATCH = 1000  # rows of one `datasets.map` batch, its default
-STRATEGIES = ("bfd", "bfd_split", "wrapped")
+STRATEGIES = ("bfd", "bfd_split", "bfd-requeue", "ffd", "wrapped")
+APART = ("bfd", "bfd_split", "ffd")  # TRL's collator runs such rows together, each document with positions of its own
 
 
 def pack(spans: list[Span], max_length: int, strategy: str = "bfd", num_proc: int | None = None) -> list[Row]:
     """Rows of at most `max_length` tokens out of documents.
 
-    `bfd` cuts a longer document off, `bfd_split` packs its pieces; both use best fit, decreasing. `wrapped`
-    runs the documents together and cuts every `max_length` tokens: one span a row, whose documents do
-    see each other. The spans of one batch must follow each other without gaps for `wrapped`.
+    `bfd` cuts a longer document off, `bfd_split` and `bfd-requeue` pack its pieces; all use best fit, decreasing.
+    `ffd` is the `bfd` of TRL 0.19 to 0.21, whose search for room passed over rows with little of it. `wrapped` runs the
+    documents together and cuts every `max_length` tokens: one span a row, whose documents do see each other. The spans
+    of one batch must follow each other without gaps for `wrapped`.
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"packing_strategy={strategy!r}: expected one of {', '.join(map(repr, STRATEGIES))}")
@@ -37,7 +39,8 @@ def pack(spans: list[Span], max_length: int, strategy: str = "bfd", num_proc: in
         if strategy == "wrapped":
             rows += _wrapped(batch, max_length)
         else:
-            rows += _best_fit_decreasing(_fit(batch, max_length, split=strategy == "bfd_split"), max_length)
+            pieces = _fit(batch, max_length, split=strategy in ("bfd_split", "bfd-requeue"))
+            rows += _best_fit_decreasing(pieces, max_length, _passed_over(max_length) if strategy == "ffd" else 0)
     return rows
 
 
@@ -59,14 +62,27 @@ def _fit(spans: list[Span], max_length: int, *, split: bool) -> list[Span]:
     return [(piece, min(stop, piece + max_length)) for start, stop in spans for piece in range(start, stop, max_length)]
 
 
-def _best_fit_decreasing(spans: list[Span], max_length: int) -> list[Row]:
-    """Longest document first, each into the fullest row that still holds it, the oldest of equals."""
+def _passed_over(max_length: int) -> int:
+    """The room that TRL before 0.22 didn't find: so many tokens or fewer, none where the length is a power of two.
+
+    Its tree has `max_length` leaves behind as many nodes. Those that don't lie on its last level hold the least room,
+    and come last from left to right, which is how it searched.
+    """
+    last_level: int = 1 << (2 * max_length - 1).bit_length() - 1
+    return last_level - max_length
+
+
+def _best_fit_decreasing(spans: list[Span], max_length: int, passed_over: int = 0) -> list[Row]:
+    """Longest document first, each into the fullest row that still holds it, the oldest of equals.
+
+    A row with room for `passed_over` tokens or fewer gets none.
+    """
     rows: list[list[Span]] = []
     spaces: list[int] = []  # distinct free spaces, ascending
     waiting: dict[int, deque[list[Span]]] = defaultdict(deque)  # free space -> rows with it, oldest first
     for start, stop in sorted(spans, key=lambda span: span[0] - span[1]):  # stable, like Arrow's sort
         length = stop - start
-        best = bisect_left(spaces, length)
+        best = bisect_left(spaces, max(length, passed_over + 1))
         if best < len(spaces):
             space = spaces[best]
             row = waiting[space].popleft()

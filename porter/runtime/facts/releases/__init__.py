@@ -62,10 +62,21 @@ class Release(PreferenceRelease):
         return self.since(0, 17) or (self.since(0, 9) and not self.since(0, 15))
 
     def packing_strategy(self, asked: str) -> str:
-        """How `packing=True` packs: in a buffer before 0.15, `wrapped` before 0.19; 0.19's `ffd` is today's `bfd`."""
+        """How `packing=True` packs: in a buffer before 0.15, `wrapped` before 0.19, then by best fit.
+
+        That is `ffd` before 0.22, by either name; in 0.27 and 0.28 `bfd` packed what it cut off. 0.29 called this
+        `bfd-requeue`, and its documents saw each other.
+        """
         if self.whole_text:
             return "constant_length"
-        return "wrapped" if not self.since(0, 19) else "bfd" if asked == "ffd" else asked
+        if not self.since(0, 19):
+            return "wrapped"
+        if asked in ("ffd", "bfd"):
+            splits = self.since(0, 27) and not self.since(0, 29)
+            return "ffd" if not self.since(0, 22) else "bfd_split" if splits else "bfd"
+        if asked in ("bfd-requeue", "bfd_split"):
+            return "bfd_split" if self.since(1, 0) else "bfd-requeue"
+        return asked
 
     @property
     def shuffles_before_packing(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...facts.releases import Release
 from .. import rows, tokenization
-from ..packing import Shuffles
+from ..packing import APART, Shuffles
 from ..response_masks import CompletionOnly, IgnorePadding, LabelMask, OwnLabels
 from ..rows import Rows
 from . import older_rows, unsloth_rows
@@ -130,11 +130,12 @@ class SFTRows:
                 masks_first=self._release.masks_first_packed,
                 flattens=self.flattens(packing),
             )
-        return rows.joined(made) if self._joins and self.flattens(packing) else made
+        sees_all = self._joins if self.flattens(packing) else packing == "bfd-requeue"
+        return rows.joined(made) if sees_all else made
 
     def flattens(self, packing: str | None) -> bool:
         """Whether TRL's collator runs the rows together, which masks the first label of every document."""
-        return self.padding_free or packing in ("bfd", "bfd_split")
+        return self.padding_free or packing in APART
 
     def masks_first(self, packing: str | None) -> bool:
         """Whether the first label of every document is masked."""
