@@ -34,6 +34,7 @@ KNOWN: dict[str, str] = {
     "source/launch/deepspeed.py": "accelerate deepspeed",
     "source/launch/launch_config.py": "accelerate deepspeed",
     "source/launch/settings.py": "accelerate",
+    "source/launch/usual_launch.py": "accelerate deepspeed",
     "source/launch/shell.py": "accelerate deepspeed torch",
     "source/notebooks/magics.py": "wandb",
     "source/project/modules.py": "accelerate bitsandbytes datasets deepspeed huggingface_hub peft ray swanlab "
@@ -56,7 +57,7 @@ def texts(tree: ast.Module) -> Iterator[str]:
             lists.add(node.func.value)
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in skipped:
-            if node in lists or not re.search(r"\s", node.value):
+            if node in lists or not re.search(r"\s", re.sub(r"\[[^]]*\]", "", node.value)):  # `[ \t]` makes no sentence
                 yield node.value
         elif isinstance(node, ast.Name):
             yield node.id

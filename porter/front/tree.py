@@ -84,10 +84,9 @@ def port_tree(root: Path, options: Options, leave_out: Sequence[Path] = (), jobs
 def _training_imports(rules: Sequence[Path]) -> re.Pattern[str]:
     """An import of a library that trains, as the packs say."""
     from ..engine.packs.packs import load_packs
-    from ..engine.packs.said_by_packs import facts_in
+    from ..engine.packs.said_by_packs import facts_in, training_libraries
 
-    facts = facts_in(load_packs(rules))
-    names = "|".join(sorted({*facts.language_models, *facts.all_trainers_read, *facts.backwards}))
+    names = "|".join(sorted(training_libraries(facts_in(load_packs(rules)))))
     return re.compile(rf"\b(?:import|from)\b[^\n#]*\b(?:{names})\b")
 
 

@@ -16,6 +16,11 @@ def facts_in(packs: Iterable[Pack]) -> Facts:
     return reduce(or_, (pack.facts for pack in packs), NONE)
 
 
+def training_libraries(facts: Facts) -> frozenset[str]:
+    """The packages of which a script that trains imports one: of models, of trainers, or whose `backward` it calls."""
+    return frozenset((*facts.language_models, *facts.all_trainers_read, *facts.backwards))
+
+
 def title_of(packs: Iterable[Pack], library: str) -> str:
     """How sentences call a library: as its pack says, else by its name."""
     return next((pack.title for pack in packs if library in pack.reads), library)

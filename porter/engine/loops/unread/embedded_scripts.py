@@ -6,15 +6,15 @@ Nothing reads what stands there, so a file that trains in that way alone is refu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
 from ....source.module import Module
+from ...packs.said_by_packs import training_libraries
+from ...script.sites import facts_of
 from ...script.training import Training
 
-# What a training script has: an import of a library that trains, and a trainer or a step that runs.
-IMPORTS = re.compile(r"^[ \t]*(?:from|import)[ \t]+(?:trl|peft|transformers|unsloth|torch)\b", re.MULTILINE)
 TRAINER = re.compile(r"\b(\w*Trainer)\(")
 WRITES = re.compile(r"\s*%%(?:writefile|file)\b[ \t]*(?:-a[ \t]+)?(?P<file>\S*)")
 LEAST = 200  # characters: a shorter text is no script
@@ -22,7 +22,7 @@ LEAST = 200  # characters: a shorter text is no script
 
 def embedded_script(porting: Training, rule: str) -> str | None:
     """What trains in a text of this file, recorded as a finding; None where nothing does."""
-    found = next(_scripts(porting.module), None)
+    found = next(_scripts(porting.module, training_libraries(facts_of(porting.module))), None)
     if found is None:
         return None
     name, said, line, column = found
@@ -31,24 +31,25 @@ def embedded_script(porting: Training, rule: str) -> str | None:
     return name
 
 
-def _scripts(module: Module) -> Iterator[tuple[str, str, int, int]]:
+def _scripts(module: Module, libraries: Collection[str]) -> Iterator[tuple[str, str, int, int]]:
     """What trains in each text, how the text is called, and its place."""
     for number, source in module.notebook.others if module.notebook is not None else ():
         writes = WRITES.match(source)
-        if writes is not None and (name := trained_by(source)) is not None:
+        if writes is not None and (name := trained_by(source, libraries)) is not None:
             yield name, f"Cell {number}, which writes {writes['file'] or 'a file'},", 1, 1
-    if trained_by(module.text) is None:
+    if trained_by(module.text, libraries) is None:
         return
     for node, parent in module.parents.items():
         if isinstance(node, cst.SimpleString | cst.FormattedString) and not isinstance(parent, cst.Expr):
             code = module.code(node)
-            if len(code) >= LEAST and (name := trained_by(code)) is not None:
+            if len(code) >= LEAST and (name := trained_by(code, libraries)) is not None:
                 yield name, "The text that begins here", *module.location(node)
 
 
-def trained_by(text: str) -> str | None:
-    """The trainer that a script's text runs, or `loss.backward()`; None for a text that trains nothing."""
-    if IMPORTS.search(text) is None:
+def trained_by(text: str, libraries: Collection[str]) -> str | None:
+    """The trainer that a script's text runs beside an import of one of `libraries`, or `loss.backward()`; None for a
+    text that trains nothing."""
+    if re.search(rf"(?m)^[ \t]*(?:from|import)[ \t]+(?:{'|'.join(sorted(libraries))})\b", text) is None:
         return None
     if (trainer := TRAINER.search(text)) is not None and ".train(" in text:
         return trainer[1]

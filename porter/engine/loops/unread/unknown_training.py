@@ -117,7 +117,7 @@ def _made_elsewhere(porting: Training) -> str | None:
     for call in module.calls:
         held = call.func.value if isinstance(call.func, cst.Attribute) and call.func.attr.value == "train" else None
         made = module.single_binding(held) if isinstance(held, cst.Name) else None
-        if made is None or not isinstance(made.value, cst.Call) or not MADE.match(f"{module.code(made.value)}("):
+        if made is None or not isinstance(made.value, cst.Call) or not MADE.match(f"{module.code(made.value.func)}("):
             continue
         home = module.qualified(made.value.func) or ""
         if not project_file(module.path, home):
