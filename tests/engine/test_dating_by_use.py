@@ -117,6 +117,18 @@ def test_a_file_that_the_script_cannot_run_on_dates_no_other_library_either(tmp_
     assert port_file(script).recipe.versions["transformers"].startswith("4.54.1 (requirements.txt")
 
 
+def test_a_lower_bound_of_transformers_holds_beside_an_older_trl(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.replace('SFTConfig("out")', 'SFTConfig("out", max_seq_length=9)'))
+    for bound, release in (
+        ("4.52.3", "4.53 (of the day"),
+        ("5.2.0", "4.53 (of"),
+        ("4.54.1", "4.54.1 (the project asks for transformers>=4.54.1)"),
+    ):
+        (tmp_path / "requirements.txt").write_text(f"transformers>={bound}\n")
+        assert port_file(script).recipe.versions["transformers"].startswith(release)
+
+
 def test_a_transformers_that_no_trl_with_all_of_it_is_installed_with_is_not_read(tmp_path: Path) -> None:
     """`SFTConfig(max_length=)` is of TRL 0.16, which needs transformers 4.46: the pin is of other scripts."""
     script = tmp_path / "train.py"

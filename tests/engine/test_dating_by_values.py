@@ -36,6 +36,29 @@ def test_a_value_that_later_releases_refuse(config: str, release: str, tmp_path:
     assert read_as(with_config(config), str(tmp_path / "train.py")).startswith(release)
 
 
+@pytest.mark.parametrize(
+    ("lines", "release"),
+    [
+        ("ids = tokenizer.apply_chat_template(chat, tokenize=True)\nstart = len(ids)", "4.57"),
+        ("start = len(tokenizer.apply_chat_template(chat, add_generation_prompt=True))", "4.57"),
+        ("ids = tokenizer.apply_chat_template(chat) + [2]", "4.57"),
+        ("ids = tokenizer.apply_chat_template(chat)\nfirst = ids[:5]", "4.57"),
+        ("ids = tokenizer.apply_chat_template(chat)\nids = ids['input_ids'] + [2]", "5."),
+        ("ids = tokenizer.apply_chat_template(chat, return_dict=False)\nstart = len(ids)", "5."),
+        ("ids = tokenizer.apply_chat_template(chat, return_tensors='pt')\nstart = len(ids)", "5."),
+        ("text = tokenizer.apply_chat_template(chat, tokenize=False)\nstart = len(text)", "5."),
+        ("ids = tokenizer.apply_chat_template(chat)\nstart = len(chat)", "5."),
+    ],
+)
+def test_ids_that_are_taken_as_a_list(lines: str, release: str, tmp_path: Path) -> None:
+    before = f"chat = [{{'role': 'user', 'content': 'a'}}]\n{lines}\n"
+    text = sft_script(before="tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n" + before)
+    path = tmp_path / "train.py"
+    assert read_as(text, str(path)).startswith(release)
+    (tmp_path / "requirements.txt").write_text("transformers==5.4.0\ntrl==0.29.1\n")
+    assert read_as(text, str(path)).startswith("5.4.0 (requirements.txt")
+
+
 def test_where_the_release_is_asked_or_pinned(tmp_path: Path) -> None:
     asked = 'import transformers\nif transformers.__version__ < "5":\n    args = SFTConfig("out", report_to=None)'
     assert read_as(sft_script(asked), str(tmp_path / "train.py")).startswith("5.")

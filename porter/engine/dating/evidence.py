@@ -27,6 +27,7 @@ from ..script.flow import binding_origins, origins
 from ..script.following.may_be_none import may_be_none
 from ..script.following.reaching import not_behind
 from ..script.training import Training
+from .ids_as_lists import GIVES_MORE, takes_ids_as_a_list
 from .model_families import first_with_its_models
 
 SOURCES = ("trl", "transformers")
@@ -76,6 +77,8 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     if library == "transformers":
         yield from _fractions(porting)
         yield from _given_back(porting)
+        if takes_ids_as_a_list(porting):
+            yield Evidence("apply_chat_template's ids as a list", None, GIVES_MORE, acts=True)
         if (first := first_with_its_models(porting)) is not None:
             yield Evidence(first[1], first[0], None, loads=True)
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots

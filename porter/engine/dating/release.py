@@ -105,8 +105,14 @@ def _with_all(porting: Training, found: Date | None) -> Date | None:
 
 
 def _with_what_it_uses(porting: Training, said: str) -> str:
-    """A release that nothing asks for; or the first that has what the script uses, and its models, where that is later
-    and has lost nothing of it."""
+    """A release that nothing asks for; or the first that a lower bound lets in, or that has what the script uses, and
+    its models, where that is later and has lost nothing of it."""
+    bound = _floor(porting, "transformers")
+    let_in = [release for release in history().releases("transformers") if version_key(release) >= version_key(bound)]
+    own = version_key(plain_version(said))
+    if let_in and own < version_key(let_in[0]) and own[0] == version_key(let_in[0])[0]:  # no TRL outlived a major
+        if not contradictions(porting, "transformers", let_in[0]):
+            said = f"{let_in[0]} (the project asks for transformers>={bound})"
     used = [row for row in evidence(porting, "transformers") if row.new]
     row = max(used, key=lambda row: version_key(row.new or ""), default=None)
     if row is None or row.new is None or version_key(plain_version(said)) >= version_key(row.new):
