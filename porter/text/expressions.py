@@ -165,8 +165,9 @@ def type_name(code: str, types: Mapping[str, str]) -> str:
         node = parsed(code)
     except SyntaxError:
         return code
-    if isinstance(node, ast.IfExp) and {types.get(ast.unparse(way)) for way in (node.body, node.orelse)} <= HALF:
-        return next(name for name, kind in types.items() if kind == "bfloat16")  # respelled where every type is
+    ways = [ast.unparse(way) for way in (node.body, node.orelse)] if isinstance(node, ast.IfExp) else []
+    if ways and {types.get(way) for way in ways} <= HALF:  # the source's own name is respelled where every type is
+        return next((way for way in ways if types[way] == "bfloat16"), '"bfloat16"')
     name = _looked_up(node.orelse if isinstance(node, ast.IfExp) else node, types)
     if name is None or not isinstance(node, ast.IfExp):
         return code if name is None else ast.unparse(name)

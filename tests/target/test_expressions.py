@@ -65,7 +65,13 @@ def test_a_whole_number_is_written_as_a_float() -> None:
     assert number(Value("expression", "alpha"), "alpha") == "alpha"
 
 
-TYPES = {"torch.float16": "float16", "torch.bfloat16": "bfloat16", "torch.float32": "float32"}
+TYPES = {
+    "acme.BF16": "bfloat16",
+    "torch.float16": "float16",
+    "torch.half": "float16",
+    "torch.bfloat16": "bfloat16",
+    "torch.float32": "float32",
+}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +82,8 @@ TYPES = {"torch.float16": "float16", "torch.bfloat16": "bfloat16", "torch.float3
         ('(\n    a.t\n    if a.t in ["auto", None]\n    else getattr(torch, a.t)\n)', "a.t"),
         ("t if t == 'auto' else getattr(torch, t)", "t"),
         ("torch.bfloat16 if bf16 else torch.float16", "torch.bfloat16"),
+        ("torch.float16 if bf16 else acme.BF16", "acme.BF16"),
+        ("torch.float16 if bf16 else torch.half", '"bfloat16"'),
     ],
 )
 def test_a_type_that_is_looked_up_in_torch_is_its_name(code: str, name: str) -> None:

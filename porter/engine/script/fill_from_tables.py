@@ -16,6 +16,7 @@ from ...source.scopes import Binding
 from ...text.expressions import python
 from ..packs.kinds import is_of_kind
 from ..packs.pack import Pack, Rewrite, TableRule, by_claim
+from ..packs.said_by_packs import title_of
 from .config_attributes import held_value
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
@@ -245,8 +246,9 @@ def fill_site(porting: Training, site: Site, rule: TableRule, versions: Mapping[
             reason = f"{short} {version} has no such keyword"
             message = f"{source} is not a keyword of {short} {version}."
             fix = "Check the spelling, or name the version with --source-trl."
-            if not porting.module.roots.isdisjoint(facts_of(porting.module).rewrites_trainers):
-                fix = "If Unsloth adds it: say what it holds by keywords that TRL has, and take it out."
+            if by := porting.module.roots.intersection(facts_of(porting.module).rewrites_trainers):
+                adds, owner = title_of(porting.packs, min(by)), title_of(porting.packs, rule.library)
+                fix = f"If {adds} adds it: say what it holds by keywords that {owner} has, and take it out."
             if argument.name.startswith("argument "):
                 reason = "it has no keyword"
                 message = f"{short}({argument.text}): {argument.name} is given without its keyword."

@@ -25,12 +25,12 @@ def say_unseen_messages(porting: Porting) -> None:
     module = porting.module
     if porting.trainer is None or "generate(" not in module.text or not any(kind in module.text for kind in SEEN):
         return
-    kinds = {kind: node for node in module.parents if isinstance(node, cst.Dict) and (kind := _kind_of(node))}
-    if not kinds:
+    parts = {node: kind for node in module.parents if isinstance(node, cst.Dict) and (kind := _kind_of(node))}
+    if not parts:
         return
-    named = " and ".join(sorted(kinds))
+    named = " and ".join(sorted({*parts.values()}))
     message = f"Messages with {named}: Tunix's model is of text alone, and the port answers without what they show."
-    first = min(kinds.values(), key=lambda node: module.span(node)[0])
+    first = min(parts, key=lambda node: module.span(node)[0])
     fix = "Ask the trained model about them on the GPU, or leave these lines out."
     porting.find(PART_OF, "warning", message, fix, *module.location(first))
 
