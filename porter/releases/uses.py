@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from .spread import GUARDED, IF_THERE, Dictionaries
 from .syntax import called_in, entries_of, syntax_tree
 from .unsloth_uses import before_unsloth, taken_by_unsloth
 
@@ -23,7 +24,7 @@ _GUARDING = re.compile(
 )
 _NARROW = ("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError")
 _PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
-GUARDED, IF_THERE = 1, 2  # how a use is guarded; 0 where it isn't
+PARTIAL, REPLACE = ("partial", "functools.partial"), ("replace", "dataclasses.replace")
 _OBJECTS = re.compile(r"Trainer$|Arguments$|Config$")
 
 
@@ -55,19 +56,20 @@ class _Class:
     constructs: bool = False
 
 
-class _Reader(ast.NodeVisitor):
+class _Reader(Dictionaries):
     def __init__(self, roots: tuple[str, ...]) -> None:
+        super().__init__()
         self.roots = roots
         self.names: dict[str, str] = {}  # what a name of the script stands for
         self.classes: dict[str, _Class] = {}
         self.types: dict[tuple[str, str], str | None] = {}  # by scope and name: the class of an object
         self.parsers: dict[str, list[str | None]] = {}
-        self.spread: dict[str, list[tuple[str, int, int]] | None] = {}  # by a name; by `class.name`, `name[key]` too
         self.tainted: set[str] = set()
         self.chosen: set[str] = set()  # names of a class where a `try` has imported it, else of another
         self.scopes = [""]
         self.guards = self.there = 0  # `there`: those that only ask whether a class has been imported
         self.uses: list[Use] = []
+        self.guarded: set[int] = set()  # the lines of what is guarded
 
     # Names
 
@@ -171,8 +173,7 @@ class _Reader(ast.NodeVisitor):
             if argument.arg != "self" or self.scopes[-1] not in self.classes:
                 self.types[scope, argument.arg] = self.qualified(argument.annotation) if argument.annotation else None
         self.scopes.append(scope)
-        for one in node.body:
-            self.visit(one)
+        self._visit_all(node.body)
         self.scopes.pop()
 
     visit_AsyncFunctionDef = visit_FunctionDef
@@ -192,7 +193,13 @@ class _Reader(ast.NodeVisitor):
                 for part in parts:
                     if guards:
                         self._renamed(part)
+                        self._note_lines(part)
                     self.visit(part)
+
+    def _note_lines(self, part: ast.AST) -> None:
+        """Note the lines of a guarded statement, or of a dictionary that stands in an expression."""
+        if isinstance(part, ast.stmt | ast.ExceptHandler | ast.Dict):
+            self.guarded.update(range(part.lineno, (part.end_lineno or part.lineno) + 1))
 
     def _asks_if_there(self, test: ast.expr) -> bool:
         """`SFTConfig is not None`, or `SFTConfig`: a class of a library's."""
@@ -201,22 +208,14 @@ class _Reader(ast.NodeVisitor):
             test = test.left if isinstance(other, ast.Constant) and other.value is None else test
         return isinstance(test, ast.Name) and self.library_name(self.qualified(test)) is not None
 
-    def _renamed(self, part: ast.AST) -> None:
-        """`settings["new"] = settings.pop("old")` for the releases that have it: the old name dates nothing."""
-        for node in ast.walk(part):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "pop"):
-                continue
-            word = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
-            name = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
-            if known := self.spread.get(name):
-                self.spread[name] = [(key, line, GUARDED if key == word else how) for key, line, how in known]
-
     def _guards(self, test: ast.expr) -> bool:
         names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
         return bool(_GUARDING.search(ast.unparse(test)) or names & self.tainted)
 
     def visit_Try(self, node: ast.Try) -> None:
         guards = any(self._falls_back(handler, node) for handler in node.handlers)
+        for one in [*node.body, *node.handlers, *node.orelse] if guards else ():
+            self._note_lines(one)
         self.guards += guards
         for one in [*node.body, *node.handlers, *node.orelse]:
             self.visit(one)
@@ -257,7 +256,10 @@ class _Reader(ast.NodeVisitor):
                 known.append((word, target.lineno, self._how()))
             return
         if kept := self._place(target):
-            self._holds(kept, value)
+            if (more := self._adds_to(kept, value)) is not None:
+                self._gets(target, more)
+            else:
+                self._holds(kept, value)
         if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Call):
             for place, one in enumerate(target.elts):
                 made = self._parsed(value)
@@ -271,21 +273,15 @@ class _Reader(ast.NodeVisitor):
             value = value.body  # Config = SFTConfig if SFTConfig is not None else TrainingArguments
         if self._guards(value) or (self.guards and isinstance(value, ast.Constant)):
             self.tainted.add(target.id)
-        name = self.qualified(value)
+        name, maker = self.qualified(value), self._made_with(value, PARTIAL)
+        if maker is not None and self.qualified(maker) is not None:
+            self.names[target.id] = self.qualified(maker) or ""
+            return
         if name is not None and isinstance(value, ast.Name | ast.Attribute):
             if name.rpartition(".")[2][:1].isupper() or name.startswith(":"):
                 self.names[target.id] = name
             return
         self.types[self.scopes[-1], target.id] = self._made(value, target.id)
-
-    def _holds(self, place: str, value: ast.expr) -> None:
-        """Note the keys of a dictionary, and of those in it, that `place` is given; only where nothing else is."""
-        literal = entries_of(value)
-        known = literal is not None and place not in self.spread
-        self.spread[place] = [(word, line, self._how()) for word, line in literal or ()] if known else None
-        for key, inner in zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else ():
-            if isinstance(key, ast.Constant) and isinstance(inner, ast.Dict):
-                self._holds(f"{place}[{key.value!r}]", inner)
 
     def _place(self, node: ast.expr) -> str:
         """By what `spread` knows `kwargs`, `self.kwargs`, `Config.kwargs`, `config.kwargs`, `config["kwargs"]`; "" for
@@ -339,6 +335,10 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         name = self.qualified(node.func)
+        if (made := self._made_with(node, PARTIAL)) is not None:
+            name = self.qualified(made)
+        elif (changed := self._made_with(node, REPLACE)) is not None:
+            name = self.kind(changed)
         real = self.library_name(name)
         if name is not None and real is not None:
             skipped: set[str] = self.own(name)
@@ -349,6 +349,7 @@ class _Reader(ast.NodeVisitor):
         elif isinstance(node.func, ast.Attribute):
             kind = self.kind(node.func.value)
             real = self.library_name(kind)
+            self._changes(node.func, node)
             if ast.unparse(node.func) == "super().__init__":
                 inside = next((scope for scope in reversed(self.scopes) if scope in self.classes), None)
                 real = self.library_name(inside)
@@ -357,6 +358,11 @@ class _Reader(ast.NodeVisitor):
             elif real is not None and _OBJECTS.search(real) and node.func.attr not in self.own(kind):
                 self._keywords(f"{real}.{node.func.attr}", node, set())
         self.generic_visit(node)
+
+    def _made_with(self, node: ast.expr, functions: Collection[str]) -> ast.expr | None:
+        """What `partial(SFTConfig, ...)` or `replace(args, ...)` is given first."""
+        called = isinstance(node, ast.Call) and ast.unparse(node.func) in functions
+        return node.args[0] if called and isinstance(node, ast.Call) and node.args else None
 
     def _keywords(self, name: str, node: ast.Call, skipped: set[str]) -> None:
         given: list[tuple[str, int, int]] = []
@@ -388,13 +394,18 @@ class _Reader(ast.NodeVisitor):
 
 def uses_of(text: str, roots: Iterable[str] = ("trl", "transformers", "peft", "accelerate")) -> list[Use]:
     """What a script uses, in the order of its lines. SyntaxError for text that isn't Python."""
-    return list(_read(text, tuple(roots)))
+    return uses_and_guards(text, roots)[0]
 
 
-def _read(text: str, roots: tuple[str, ...]) -> Iterator[Use]:
-    reader = _Reader(roots)
+def uses_and_guards(text: str, roots: Iterable[str]) -> tuple[list[Use], frozenset[int]]:
+    """What a script uses, and the lines of what stands in it for some releases alone."""
+    reader = _Reader(tuple(roots))
     tree = syntax_tree(text)
     reader.visit(tree)
+    return list(_told(text, tree, reader)), frozenset(reader.guarded)
+
+
+def _told(text: str, tree: ast.Module, reader: _Reader) -> Iterator[Use]:
     patched = re.search(r"(?m)^\s*(?:from|import) unsloth\b", text) is not None
     before = before_unsloth(tree) if patched else frozenset()
     for use in reader.uses:

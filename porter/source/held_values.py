@@ -81,7 +81,7 @@ def changed_later(module: Module, name: cst.Name) -> bool:
         parent = module.parents[use]
         if isinstance(parent, cst.Attribute) and parent.attr.value not in READ_BY:
             return True
-        if isinstance(parent, cst.Subscript) and _changes_item(module, parent):
+        if isinstance(parent, cst.Subscript) and changes_item(module, parent):
             return True
         if isinstance(parent, cst.Del | cst.AugAssign):
             return True
@@ -92,7 +92,7 @@ def changed_later(module: Module, name: cst.Name) -> bool:
     return False
 
 
-def _changes_item(module: Module, item: cst.Subscript) -> bool:
+def changes_item(module: Module, item: cst.Subscript) -> bool:
     """Whether an item, or an item of it, is set or changed: `sizes["a"]["b"] = 1`, `sizes["a"].update(b=1)`."""
     around: cst.CSTNode = item
     while isinstance(parent := module.parents[around], cst.Subscript) and parent.value is around:

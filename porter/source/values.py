@@ -38,6 +38,7 @@ BINARY: dict[type[cst.BaseBinaryOp], Callable[[Any, Any], Any]] = {
     cst.FloorDivide: operator.floordiv,
     cst.Modulo: operator.mod,
     cst.Power: operator.pow,
+    cst.BitOr: operator.or_,
 }
 COMPARISON: dict[type[cst.BaseCompOp], Callable[[Any, Any], Any]] = {
     cst.Equal: operator.eq,

@@ -16,6 +16,7 @@ from ...text.edit import Edit
 from ...text.edits import apply_edits, joined_removals, without_inner, without_orphans
 from ...text.format_strings import requoted
 from ..answering.unclaimed_configs import say_other_calls
+from ..dating.evidence import guarded_lines
 from ..reading.families import family_files
 from ..script.porting import Porting
 from ..settling.taken_keywords import refuse_keywords
@@ -42,7 +43,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
         edits = with_installs(porting, edits, beside)
     if status is None:
         _say_lost_training(porting, edits)
-        refuse_keywords(porting, edits)
+        refuse_keywords(porting, edits, guarded_lines(porting))
         say_own_modules(porting, beside)
         say_gone_names(porting, edits)
     _forget_what_is_gone(porting, edits)

@@ -18,7 +18,7 @@ import libcst as cst
 from ...releases.history import LIBRARIES, history
 from ...releases.plain_arguments import plain_arguments
 from ...releases.unsloth_uses import imported_before_unsloth, taken_by_unsloth
-from ...releases.uses import Use, uses_of
+from ...releases.uses import Use, uses_and_guards
 from ...runtime.facts.field_tables import version_key
 from ...source.calls import may_not_run
 from ...source.launch.launched_with import words_of_launches
@@ -292,7 +292,7 @@ def _uses(porting: Training) -> Iterator[tuple[str, list[str]]]:
             yield use.name, [*use.keywords, *fields]
     for site in porting.sites:  # with what is known of `**more`
         if not _is_guarded(porting, site.node):
-            own = [argument for argument in site.arguments if argument.line not in porting.answers[GUARDED]]
+            own = [argument for argument in site.arguments if argument.line not in guarded_lines(porting)]
             yield site.qualified, [argument.name for argument in own]
 
 
@@ -301,14 +301,21 @@ def _written(porting: Training, *roots: str) -> list[Use]:
     asked = (*USES, *roots)
     if asked not in porting.answers:
         try:
-            porting.answers[asked] = uses_of(porting.module.python, roots or LIBRARIES)
+            porting.answers[asked] = uses_and_guards(porting.module.python, roots or LIBRARIES)
         except (SyntaxError, ValueError):  # libcst reads more than Python
-            porting.answers[asked] = []
-    found: list[Use] = porting.answers[asked]
+            porting.answers[asked] = [], frozenset()
+    found: list[Use] = porting.answers[asked][0]
     return found
 
 
 def _is_guarded(porting: Training, node: cst.CSTNode) -> bool:
+    return porting.module.location(node)[0] in guarded_lines(porting)
+
+
+def guarded_lines(porting: Training) -> frozenset[int]:
+    """The lines of what the script has for some releases alone: behind a test of a version, or of a signature."""
     if GUARDED not in porting.answers:
-        porting.answers[GUARDED] = {use.line for use in _written(porting) if use.guarded}
-    return porting.module.location(node)[0] in porting.answers[GUARDED]
+        lines = {use.line for use in _written(porting) if use.guarded}
+        porting.answers[GUARDED] = lines | porting.answers[USES][1]
+    found: frozenset[int] = porting.answers[GUARDED]
+    return found

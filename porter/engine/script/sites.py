@@ -16,8 +16,10 @@ import libcst as cst
 
 from ...recipe import Origin, Value
 from ...source.conditions import chosen_on_gpu
-from ...source.dictionaries.filled import Item, built_items, chosen_items, made_of
+from ...source.dictionaries.filled import Item, built_items, made_of
 from ...source.dictionaries.items import dict_items
+from ...source.dictionaries.menus import chosen_items
+from ...source.dictionaries.possible import possible_keys
 from ...source.dictionaries.returned import ReturnedItem, returned_items
 from ...source.module import Module
 from ...source.read_value import BARE, read_value
@@ -29,6 +31,7 @@ from ..packs.facts import FACTS, NONE, Facts
 
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 Place = Literal["line", "suite", "crowded"]
+OBJECTS = ("arguments", "lora")  # the roles of calls whose objects the port may keep, and read when it runs
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def read_site(
         first = module.span(module.parents[small])[0]  # with the magic that runs it
     line, column = module.location(call)
     unknown: list[str] = []
-    given = _arguments(module, call, rule, unknown) if isinstance(call, cst.Call) else iter(())
+    given = _arguments(module, call, role, rule, unknown) if isinstance(call, cst.Call) else iter(())
     arguments = tuple(_named(given, positional))
     return Site(
         role=role,
@@ -236,7 +239,7 @@ def small_statement(module: Module, node: cst.CSTNode) -> tuple[cst.BaseSmallSta
     return None, "crowded"
 
 
-def _arguments(module: Module, call: cst.Call, rule: str, unknown: list[str]) -> Iterator[Argument]:
+def _arguments(module: Module, call: cst.Call, role: str, rule: str, unknown: list[str]) -> Iterator[Argument]:
     remarks = remarks_in(call)
     for argument in call.args:
         if argument.star == "**":
@@ -251,9 +254,17 @@ def _arguments(module: Module, call: cst.Call, rule: str, unknown: list[str]) ->
             if items is None:
                 returned = returned_items(module, argument.value)
                 if returned is None:
-                    unknown.append(module.code(argument))
+                    keys = possible_keys(module, argument.value, call) if role in OBJECTS else None
+                    if keys is None or not keys.complete:
+                        unknown.append(module.code(argument))
+                    for name, value in keys.found.items() if keys is not None else ():
+                        yield _possible(module, name, value, argument.value, rule)
                     continue
-                yield from (_returned_argument(module, item, argument.value, rule) for item in returned)
+                for item in returned:
+                    if isinstance(argument.value, cst.Call):
+                        yield _argument(module, item.key, item.value, rule)
+                    else:
+                        yield _returned_argument(module, item, argument.value, rule)
                 continue
             inside = remarks_in(argument.value) if isinstance(argument.value, cst.Dict | cst.Call) else {}
             for name, value in items:
@@ -306,6 +317,20 @@ def _returned_argument(module: Module, item: ReturnedItem, place: cst.BaseExpres
     if isinstance(item.value, cst.Name) and item.value.value == "None":
         return Argument(item.key, Value("literal", "None", origin, "None"), line, column)
     return Argument(item.key, Value("expression", item.code, origin, item.code), line, column)
+
+
+def _possible(
+    module: Module, name: str, value: cst.BaseExpression, keywords: cst.BaseExpression, rule: str
+) -> Argument:
+    """A keyword that a dictionary may hold, which nobody but the object that is made of it reads."""
+    is_here = value in module.parents  # not in a file beside
+    line, column = module.location(value if is_here else keywords)
+    dictionary = (
+        module.code(keywords) if isinstance(keywords, cst.Name | cst.Subscript) else f"({module.code(keywords)})"
+    )
+    read = f'{dictionary}["{name}"]'
+    found = Value("expression", read, Origin(module.path, line, column, rule), module.code(value) if is_here else read)
+    return Argument(name, found, line, column, node=value if is_here else None, certain=False)
 
 
 def _named(arguments: Iterator[Argument], positional: tuple[str, ...]) -> Iterator[Argument]:

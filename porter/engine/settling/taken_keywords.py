@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import libcst as cst
 
@@ -16,8 +16,9 @@ from ..script.porting import Porting
 from ..script.sites import Site
 
 
-def refuse_keywords(porting: Porting, edits: Sequence[Edit]) -> None:
-    """An error for each keyword with which a class of the runtime would stop at the port's start."""
+def refuse_keywords(porting: Porting, edits: Sequence[Edit], guarded: Collection[int]) -> None:
+    """An error for each keyword with which a class of the runtime would stop at the port's start; not for those that
+    the lines `guarded` give to the releases that have them."""
     spans = Spans((edit.start, edit.end) for edit in edits)
     library, extended = dated_library(porting.packs), loader(porting.packs).library
     for site in porting.sites:
@@ -29,7 +30,8 @@ def refuse_keywords(porting: Porting, edits: Sequence[Edit]) -> None:
             if known is None or argument.name in known or argument.name.startswith("argument "):
                 continue
             row = table_of(porting, site).table.row(argument.name)
-            if row is None:
+            for_some = not argument.certain and (argument.line in guarded or site.line in guarded)
+            if row is None or for_some:
                 continue  # said where it was read
             of, version = (extended, own) if another else (library, plain_version(porting.versions[library]))
             asked = f"{title_of(porting.packs, of)} {version}"

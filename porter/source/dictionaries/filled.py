@@ -7,19 +7,19 @@ from the dictionary when the script runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from ..held_values import changed_later
+from ..held_values import changes_item
 from ..module import Module
 from ..scopes import Binding, inside
 from ..values import DECIDED, Unknown, evaluate
-from .items import dict_items
+from .items import copied_by, dict_items, is_dict_call, items_given, items_of
 
 READS = ("get", "keys", "values", "items", "copy")
+LOOKS = ("print", "len", "sorted", "list", "dict")  # builtins that only read what they are given
 KEPT = "dictionaries of which a release takes a part"  # of `Module.memory`: what of which, and whether a key
-DEEPEST = 8  # dictionaries in dictionaries
 
 
 @dataclass(frozen=True)
@@ -32,54 +32,152 @@ class Item:
     read: str
 
 
+@dataclass(frozen=True)
+class Change:
+    """A key that a dictionary is given, or that is taken out (no value); a `weak` one only where it hasn't got it."""
+
+    name: str
+    value: cst.BaseExpression | None
+    weak: bool = False
+
+
 def built_items(module: Module, node: cst.BaseExpression, call: cst.BaseExpression) -> list[Item] | None:
-    """The items that a variable's dictionary may have at `call`; None when the file does more with it than set keys."""
+    """The items that a variable's dictionary may have at `call`; None when the file does more with it than set keys, or
+    make it anew."""
     if node in module.memory.get(KEPT, ()):
         taken = _kept_items(module, node)
         return list(taken.values()) if taken is not None else None
-    binding, kept = _made_by(module, node)
-    if not isinstance(node, cst.Name) or binding is None or binding.kind != "assign" or binding.value is None:
+    bindings, kept = _made_by(module, node)
+    if not isinstance(node, cst.Name) or not bindings or not _is_made_here(module, node, bindings):
         return None
     name, end = node.value, module.span(call)[0]
-    found = _first(module, name, binding.value)
-    scope = module.scope(node)
-    if found is None or scope is not module.scope(binding.node):
-        return None
-    blocks = [*module.ancestors(call)]
-    there = {key for key, item in found.items() if item.read == f'{name}["{key}"]'}
-    for use in module.references(name, scope):
-        changes = list(_changes(module, use)) if module.span(use)[0] < end else []
-        if None in changes:
+    scope, blocks = module.scope(node), [*module.ancestors(call)]
+    filled = _Filled(name)
+    steps: list[tuple[int, Binding | cst.Name | cst.Attribute]] = [
+        *((module.span(binding.node)[1], binding) for binding in bindings if binding.kind == "assign"),
+        *((module.span(use)[0], use) for use in module.references(name, scope)),
+    ]
+    for place, each in sorted(steps, key=lambda step: step[0]):
+        block = _block(module, each.node if isinstance(each, Binding) else each) if place < end else None
+        if block is None:
+            continue
+        certain = block in blocks
+        changes: list[Change | None] | None
+        if isinstance(each, Binding):
+            assert each.value is not None
+            changes = _extended(module, name, each.value) if filled.found is not None else None
+            if changes is None and not filled.made(_first(module, name, each.value), certain):
+                return None
+        else:
+            changes = [*_changes(module, each)]
+        if not all(filled.change(change, certain) for change in changes or ()):
             return None
-        for key, value in (change for change in changes if change is not None):
-            block = _block(module, use)
-            if block is None:
-                continue
-            certain = block in blocks
-            if value is None:  # taken out
-                if not certain:
-                    return None
-                found.pop(key, None)
-                there.discard(key)
-                continue
-            there |= {key} if certain else set()
-            read = f'{name}["{key}"]' if key in there else f'{name}.get("{key}")'
-            found[key] = Item(key, value, certain, read)
-    return [item for item in found.values() if kept is None or kept(item.name)]
+    if filled.found is None:
+        return None
+    return [item for item in filled.found.values() if kept is None or kept(item.name)]
 
 
-def _made_by(module: Module, node: cst.BaseExpression) -> tuple[Binding | None, Callable[[str], bool] | None]:
-    """The binding of a dictionary's name; of one that is bound again to what a release takes of it, the first, and
+class _Filled:
+    """The items that a dictionary called `name` has so far; None before it is made."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.found: dict[str, Item] | None = None
+        self.there: set[str] = set()  # the keys that it surely has
+
+    def read(self, key: str) -> str:
+        return f'{self.name}["{key}"]' if key in self.there else f'{self.name}.get("{key}")'
+
+    def made(self, items: dict[str, Item] | None, certain: bool) -> bool:
+        """Note that it is made anew, or by condition; False where that can't be told."""
+        if items is None:
+            return False
+        there = {key for key, item in items.items() if item.read == f'{self.name}["{key}"]'}
+        if certain:
+            self.found, self.there = dict(items), there
+            return True
+        before = self.found or {}
+        self.there &= there
+        self.found = {key: Item(key, item.value, False, self.read(key)) for key, item in ({**before, **items}).items()}
+        return True
+
+    def change(self, change: Change | None, certain: bool) -> bool:
+        """Note a change; False where it can't be told."""
+        if change is None or self.found is None:
+            return change is not None
+        key, value = change.name, change.value
+        if value is None:  # taken out
+            had = self.found.pop(key, None) is not None
+            self.there.discard(key)
+            return certain or not had
+        if change.weak and key in self.found:
+            known = self.found[key]
+            self.there |= {key} if certain else set()
+            alike = known.certain or known.value.deep_equals(value)
+            self.found[key] = known if alike else replace(known, read=self.read(key))
+            return True
+        self.there |= {key} if certain else set()
+        self.found[key] = Item(key, value, certain, self.read(key))
+        return True
+
+
+def _is_made_here(module: Module, node: cst.Name, bindings: list[Binding]) -> bool:
+    """Whether a name is bound where it is used, and nothing but assignments of its own and `|=` bind it."""
+    scope = module.scope(node)
+    for binding in bindings:
+        shared = isinstance(binding.node, cst.Assign) and len(binding.node.targets) > 1
+        if binding.kind != "assign" and not isinstance(binding.node, cst.AugAssign):
+            return False
+        if shared or module.scope(binding.node) is not scope:
+            return False
+    return True
+
+
+def _made_by(module: Module, node: cst.BaseExpression) -> tuple[list[Binding], Callable[[str], bool] | None]:
+    """The bindings of a dictionary's name; of one that is bound again to what a release takes of it, the first, and
     which keys those are."""
-    single = module.single_binding(node)
-    meaning = module.meaning(node) if single is None and isinstance(node, cst.Name) else None
-    if meaning is None or len(meaning[1]) != 2:
-        return single, None
-    first, again = meaning[1]
-    made = module.memory.get(KEPT, {}).get(again.value)
-    if made is None or again.kind != "assign" or module.code(made[0]) != module.code(node):
-        return single, None
-    return first, made[1]
+    meaning = module.meaning(node) if isinstance(node, cst.Name) else None
+    if meaning is None:
+        return [], None
+    if len(meaning[1]) == 2:
+        first, again = meaning[1]
+        made = module.memory.get(KEPT, {}).get(again.value)
+        if made is not None and again.kind == "assign" and module.code(made[0]) == module.code(node):
+            return [first], made[1]
+        if made is not None:
+            return [], None
+    return meaning[1], None
+
+
+def _extended(module: Module, name: str, value: cst.BaseExpression) -> list[Change | None] | None:
+    """What a dictionary gets where its name is bound to itself and more: `kwargs | {...}`, `{**kwargs, "k": v}`,
+    `dict(kwargs, k=v)`; None where it is bound to something else."""
+    items: list[tuple[str, cst.BaseExpression]] | None
+    if _is_name(value, name):
+        return []
+    if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.BitOr):
+        before, items = _extended(module, name, value.left), dict_items(module, value.right)
+        if before is None:
+            return None
+        return [*before, *_set(items)]
+    if isinstance(value, cst.Dict) and value.elements:
+        first = value.elements[0]
+        if not isinstance(first, cst.StarredDictElement) or not _is_name(first.value, name):
+            return None
+        return _set(items_of(module, value.elements[1:]))
+    if isinstance(value, cst.Call) and (copied := copied_by(module, value)) is not None:
+        return _extended(module, name, copied)
+    if isinstance(value, cst.Call) and is_dict_call(value) and value.args and _is_name(value.args[0].value, name):
+        return _set(items_given(module, value.args[1:]))
+    return None
+
+
+def _is_name(node: cst.BaseExpression, name: str) -> bool:
+    return isinstance(node, cst.Name) and node.value == name
+
+
+def _set(items: list[tuple[str, cst.BaseExpression]] | None) -> list[Change | None]:
+    return [Change(key, value) for key, value in items] if items is not None else [None]
 
 
 def made_of(module: Module, name: cst.Name) -> str:
@@ -132,81 +230,6 @@ def _answer(module: Module, branch: cst.If) -> bool | None:
         return None
 
 
-def chosen_items(module: Module, node: cst.BaseExpression) -> list[Item] | None:
-    """The items of `**({"token": token} if token else {})`, whose dictionary has no name to be read from, and of
-    `**MODELS[args.model]["settings"]`."""
-    if isinstance(node, cst.Subscript):
-        return _menu_items(module, node)
-    if not isinstance(node, cst.IfExp):
-        return None
-    one, other = dict_items(module, node.body), dict_items(module, node.orelse)
-    if one is None or other is None:
-        return None
-    test = module.code(node.test)
-    opposite = f"not {test}" if isinstance(node.test, cst.Name | cst.Attribute) else f"not ({test})"
-    found = {key: Item(key, value, False, f"({module.code(value)} if {test} else None)") for key, value in one}
-    for key, value in other:
-        if key in found:
-            read = found[key].read.removesuffix("None)") + f"{module.code(value)})"
-        else:
-            read = f"({module.code(value)} if {opposite} else None)"
-        found[key] = Item(key, value, False, read)
-    for key, value in one:
-        given = module.code(value)
-        if test == f"{given} is not None" and key not in dict(other):
-            found[key] = Item(key, value, False, given)
-    return list(found.values())
-
-
-def _menu_items(module: Module, node: cst.Subscript) -> list[Item] | None:
-    """The items of a dictionary in a dictionary of the file: certain where all that it may be have them alike."""
-    menus = _choices(module, node)
-    found = [items for menu in menus or () if (items := dict_items(module, menu)) is not None]
-    if not found or len(found) != len(menus or ()):
-        return None
-    by_key: dict[str, list[cst.BaseExpression]] = {}
-    for items in found:
-        for key, value in items:
-            by_key.setdefault(key, []).append(value)
-    code, made = module.code(node), []
-    for key, values in by_key.items():
-        everywhere = len(values) == len(found)
-        alike = everywhere and all(value.deep_equals(values[0]) for value in values)
-        made.append(Item(key, values[0], alike, f'{code}["{key}"]' if everywhere else f'{code}.get("{key}")'))
-    return made
-
-
-def _choices(module: Module, node: cst.BaseExpression, depth: int = 0) -> list[cst.BaseExpression] | None:
-    """What an expression may be of the dictionaries that the file writes out: all items where only the run knows the
-    key."""
-    if depth > DEEPEST:
-        return None
-    if isinstance(node, cst.Name):
-        binding = module.single_binding(node)
-        if binding is None or binding.kind != "assign" or binding.value is None or changed_later(module, node):
-            return None
-        return _choices(module, binding.value, depth + 1)
-    if not isinstance(node, cst.Subscript):
-        return [node] if isinstance(node, cst.Dict) else None
-    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
-        return None
-    try:
-        key = evaluate(module, node.slice[0].slice.value)
-    except Unknown:
-        key = None
-    found: list[cst.BaseExpression] = []
-    for menu in _choices(module, node.value, depth + 1) or ():
-        items = dict_items(module, menu)
-        if items is None or (key is not None and key not in dict(items)):
-            return None
-        for item in dict(items).values() if key is None else [dict(items)[key]]:
-            inner = [item] if not isinstance(item, cst.Name | cst.Subscript) else _choices(module, item, depth + 1)
-            if inner is None:
-                return None
-            found += inner
-    return found or None
-
-
 def _first(module: Module, name: str, value: cst.BaseExpression) -> dict[str, Item] | None:
     """What the dictionary is made with: `{...}`, or `{...} if token else {}`."""
     if value in module.memory.get(KEPT, ()):
@@ -228,45 +251,59 @@ def _first(module: Module, name: str, value: cst.BaseExpression) -> dict[str, It
     return found
 
 
-def _changes(module: Module, use: cst.Name | cst.Attribute) -> Iterator[tuple[str, cst.BaseExpression | None] | None]:
-    """The keys that a use of the dictionary sets, or takes out (without a value); None for what can't be told."""
+def _changes(module: Module, use: cst.Name | cst.Attribute) -> Iterator[Change | None]:
+    """The keys that a use of the dictionary sets, or takes out; None for what can't be told."""
     parent = module.parents[use]
     if isinstance(parent, cst.Arg) and (parent.star or _only_looks(module, module.parents[parent])):
         return
     if isinstance(parent, cst.Subscript) and parent.value is use:
-        target = module.parents[parent]
-        if isinstance(target, cst.AugAssign | cst.Del):
-            yield None
-        elif isinstance(target, cst.AssignTarget):
-            assign = module.parents[target]
-            key = _key(module, parent)
-            known = isinstance(assign, cst.Assign) and len(assign.targets) == 1 and key is not None
-            yield (key, assign.value) if known and isinstance(assign, cst.Assign) and key is not None else None
+        yield from _changed_item(module, parent)
+        return
+    if isinstance(parent, cst.AugAssign) and parent.target is use:
+        yield from _set(dict_items(module, parent.value) if isinstance(parent.operator, cst.BitOrAssign) else None)
         return
     if isinstance(parent, cst.Attribute) and parent.value is use:
         call = module.parents[parent]
-        if parent.attr.value == "update" and isinstance(call, cst.Call):
-            yield from _updated(module, call)
-        elif parent.attr.value == "pop" and isinstance(call, cst.Call) and call.args:
-            try:
-                key = evaluate(module, call.args[0].value)
-            except Unknown:
-                key = None
-            yield (key, None) if isinstance(key, str) else None
+        if isinstance(call, cst.Call) and call.func is parent:
+            yield from _called(module, parent.attr.value, call)
         elif parent.attr.value not in READS:
             yield None
         return
-    if not isinstance(parent, cst.ComparisonTarget | cst.FormattedStringExpression):
+    loops = isinstance(parent, cst.For | cst.CompFor) and parent.iter is use
+    reads = cst.ComparisonTarget | cst.FormattedStringExpression | cst.StarredDictElement | cst.BinaryOperation
+    if not isinstance(parent, reads) and not loops:
         yield None
 
 
-def _updated(module: Module, call: cst.Call) -> Iterator[tuple[str, cst.BaseExpression] | None]:
-    for argument in call.args:
-        if argument.keyword is not None:
-            yield argument.keyword.value, argument.value
+def _changed_item(module: Module, item: cst.Subscript) -> Iterator[Change | None]:
+    """What `kwargs["x"]` in its place sets or takes out; `kwargs["x"]["y"] = 1` changes what it holds."""
+    target, key = module.parents[item], _key(module, item)
+    assign = module.parents[target] if isinstance(target, cst.AssignTarget) else None
+    if isinstance(target, cst.Del):
+        yield Change(key, None) if key is not None else None
+    elif isinstance(assign, cst.Assign):
+        yield Change(key, assign.value) if len(assign.targets) == 1 and key is not None else None
+    elif changes_item(module, item) or isinstance(target, cst.Element):
+        yield None
+
+
+def _called(module: Module, method: str, call: cst.Call) -> Iterator[Change | None]:
+    """What a method of the dictionary sets or takes out."""
+    if method == "update":
+        yield from _set(items_given(module, call.args))
+    elif method in ("pop", "setdefault") and call.args:
+        try:
+            key = evaluate(module, call.args[0].value)
+        except Unknown:
+            key = None
+        if not isinstance(key, str) or (method == "setdefault" and len(call.args) != 2):
+            yield None
+        elif method == "pop":
+            yield Change(key, None)
         else:
-            items = dict_items(module, argument.value)
-            yield from items if items is not None else (None,)
+            yield Change(key, call.args[1].value, weak=True)
+    elif method not in READS:
+        yield None
 
 
 def _key(module: Module, subscript: cst.Subscript) -> str | None:
@@ -279,4 +316,5 @@ def _key(module: Module, subscript: cst.Subscript) -> str | None:
 
 
 def _only_looks(module: Module, call: cst.CSTNode) -> bool:
-    return isinstance(call, cst.Call) and module.code(call.func) in ("print", "len", "sorted", "list")
+    name = module.code(call.func) if isinstance(call, cst.Call) else ""
+    return name in LOOKS and module.scope(call).lookup(name) is None

@@ -1,6 +1,8 @@
-"""The items of a dictionary that the file writes out: a display, a `dict(...)`, a name of one that nothing changes."""
+"""The items of a dictionary that the file writes out: `{...}`, `dict(...)`, and two that are put together."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -9,8 +11,11 @@ from ..module import Module
 from ..scopes import Binding
 from ..values import Unknown, evaluate
 
+Items = list[tuple[str, cst.BaseExpression]]
+COPIES = ("copy.copy", "copy.deepcopy")
 
-def dict_items(module: Module, node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:
+
+def dict_items(module: Module, node: cst.BaseExpression) -> Items | None:
     """The items of a `**` argument whose keys are all strings of this file; None when they aren't known.
 
     Follows a name bound once to a dict display or a `dict(...)` call that nothing changes later.
@@ -24,7 +29,7 @@ def dict_items(module: Module, node: cst.BaseExpression) -> list[tuple[str, cst.
     return list(memory[node]) if memory[node] is not None else None
 
 
-def _dict_items(module: Module, node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:
+def _dict_items(module: Module, node: cst.BaseExpression) -> Items | None:
     if isinstance(node, cst.Name):
         binding: Binding | None = module.single_binding(node)
         if binding is None or binding.kind != "assign" or binding.value is None or changed_later(module, node):
@@ -33,31 +38,60 @@ def _dict_items(module: Module, node: cst.BaseExpression) -> list[tuple[str, cst
     if isinstance(node, cst.Attribute):
         held = held_by_class(module, node)
         return dict_items(module, held) if held is not None else None
-    items: list[tuple[str, cst.BaseExpression]] = []
     if isinstance(node, cst.Dict):
-        for element in node.elements:
-            if isinstance(element, cst.DictElement):
-                try:
-                    key = evaluate(module, element.key)
-                except Unknown:
-                    return None
-                if not isinstance(key, str):
-                    return None
-                items.append((key, element.value))
-            else:
-                inner = dict_items(module, element.value)
-                if inner is None:
-                    return None
-                items.extend(inner)
-        return items
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "dict":
-        for argument in node.args:
-            if argument.keyword is not None:
-                items.append((argument.keyword.value, argument.value))
-                continue
-            inner = dict_items(module, argument.value)
+        return items_of(module, node.elements)
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.BitOr):
+        left, right = dict_items(module, node.left), dict_items(module, node.right)
+        return [*left, *right] if left is not None and right is not None else None
+    if isinstance(node, cst.Call) and (copied := copied_by(module, node)) is not None:
+        return dict_items(module, copied)
+    if isinstance(node, cst.Call) and is_dict_call(node):
+        return items_given(module, node.args)
+    return None
+
+
+def is_dict_call(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "dict"
+
+
+def copied_by(module: Module, call: cst.Call) -> cst.BaseExpression | None:
+    """`kwargs` of `kwargs.copy()` and `copy.deepcopy(kwargs)`."""
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "copy" and not call.args:
+        return call.func.value
+    if len(call.args) == 1 and not call.args[0].star and module.qualified(call.func) in COPIES:
+        return call.args[0].value
+    return None
+
+
+def items_of(module: Module, elements: Sequence[cst.BaseDictElement]) -> Items | None:
+    """The items of a dict display's elements."""
+    items: Items = []
+    for element in elements:
+        if isinstance(element, cst.DictElement):
+            try:
+                key = evaluate(module, element.key)
+            except Unknown:
+                return None
+            if not isinstance(key, str):
+                return None
+            items.append((key, element.value))
+        else:
+            inner = dict_items(module, element.value)
             if inner is None:
                 return None
             items.extend(inner)
-        return items
-    return None
+    return items
+
+
+def items_given(module: Module, arguments: Sequence[cst.Arg]) -> Items | None:
+    """The items that `dict(...)` or `kwargs.update(...)` is given."""
+    items: Items = []
+    for argument in arguments:
+        if argument.keyword is not None:
+            items.append((argument.keyword.value, argument.value))
+            continue
+        inner = dict_items(module, argument.value)
+        if inner is None:
+            return None
+        items.extend(inner)
+    return items

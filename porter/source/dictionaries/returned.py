@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from ...recipe import literal_code
 from ..module import Module
 from ..values import Unknown, evaluate
 from .items import dict_items
@@ -21,7 +22,7 @@ class ReturnedItem:
 
 
 def returned_items(module: Module, node: cst.BaseExpression) -> list[ReturnedItem] | None:
-    """The items of a `**` argument that is a name bound once to a call of a function of this file; else None.
+    """The items of a `**` argument that a function of this file makes, under a name of its own or not; else None.
 
     Every return of the function has to give a dict with the same keys. A comprehension over `.items()` that only
     leaves keys out by name is followed too.
@@ -32,6 +33,9 @@ def returned_items(module: Module, node: cst.BaseExpression) -> list[ReturnedIte
         if found is None:
             return None
         node, left_out = found
+    if isinstance(node, cst.Call):
+        made = _known_items(module, node) or ()
+        return [item for item in made if item.key not in left_out] or None
     if not isinstance(node, cst.Name):
         return None
     binding = module.single_binding(node)
@@ -41,6 +45,28 @@ def returned_items(module: Module, node: cst.BaseExpression) -> list[ReturnedIte
     if items is None:
         return None
     return [ReturnedItem(key, f'{node.value}["{key}"]', value) for key, value in items if key not in left_out]
+
+
+def _known_items(module: Module, call: cst.Call) -> list[ReturnedItem] | None:
+    """The items of `**settings()`, whose function only returns a dict, all of whose values are known."""
+    function = module.callees.get(call)
+    if function is None or function.decorators or function.asynchronous is not None:
+        return None
+    *before, last = function.body.body
+    if any(not _is_docstring(line) for line in before) or not isinstance(last, cst.SimpleStatementLine):
+        return None
+    end = last.body[0]
+    items = dict_items(module, end.value) if isinstance(end, cst.Return) and end.value is not None else None
+    try:
+        known = [(key, literal_code(evaluate(module, value)), value) for key, value in items or ()]
+    except Unknown:
+        return None
+    return [ReturnedItem(*item) for item in known] if items is not None else None
+
+
+def _is_docstring(line: cst.CSTNode) -> bool:
+    first = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+    return isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString | cst.ConcatenatedString)
 
 
 def _returned(module: Module, function: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:

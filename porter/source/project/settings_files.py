@@ -33,6 +33,26 @@ def texts_at(path: list[str], text: str, script: Path, named: Iterable[str] = ()
     yield from found
 
 
+def loaded_settings(text: str, script: Path) -> Any:
+    """What the one file of settings holds that a text names and that lies in the script's project; None for several."""
+    folders = project_folders(script.absolute(), above=ABOVE)
+    files = [
+        file
+        for written in dict.fromkeys(_files_named(text))
+        for file in (next((folder / written for folder in folders if is_file(folder / written)), None),)
+        if file is not None
+    ]
+    return _loaded(files[0]) if len(files) == 1 else None
+
+
+def settings_of(text: str) -> Any:
+    """What a text of JSON or YAML holds; None where it is neither."""
+    try:
+        return _parsed(text, ".json" if text.lstrip().startswith("{") else ".yaml")
+    except Exception:  # as of a file
+        return None
+
+
 @lru_cache(MOST_FILES)
 def _files_named(text: str) -> list[str]:
     return CONFIG.findall(text)

@@ -1,0 +1,178 @@
+"""Settings of which a script puts the dictionary together: each keyword dates it, and the port's class has to take it.
+
+Such a port was called ported, read as the newest release, whose class ended it with a TypeError.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.front.port_file import port_file
+
+from .porting import HEAD, check_becomes, port
+
+END = "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows)\ntrainer.train()\n"
+A = "a = dict(output_dir='o')\n"
+BY_CONDITION = "({'max_seq_length': 512} if len(rows) > 9 else {})"
+CERTAIN = {
+    "a union": "a = a | dict(max_seq_length=512)\nargs = SFTConfig(**a)",
+    "a union at the call": "args = SFTConfig(**(a | {'max_seq_length': 512}))",
+    "a union in place": "a |= {'max_seq_length': 512}\nargs = SFTConfig(**a)",
+    "another's union": "b = a | dict(max_seq_length=512)\nargs = SFTConfig(**b)",
+    "made anew of itself": "a = {**a, 'max_seq_length': 512}\nargs = SFTConfig(**a)",
+    "a call of itself": "a = dict(a, max_seq_length=512)\nargs = SFTConfig(**a)",
+    "made twice": "a = dict(output_dir='p', max_seq_length=512)\nargs = SFTConfig(**a)",
+    "updated by another": "b = dict(max_seq_length=512)\na.update(**b)\nargs = SFTConfig(**a)",
+    "a copy": "b = a.copy()\nb['max_seq_length'] = 512\nargs = SFTConfig(**b)",
+    "where it lacks it": "a.setdefault('max_seq_length', 512)\nargs = SFTConfig(**a)",
+    "one taken out": "a |= dict(max_seq_length=512, junk=1)\ndel a['junk']\nargs = SFTConfig(**a)",
+    "a function": "def make():\n    return dict(output_dir='o', max_seq_length=512)\nargs = SFTConfig(**make())",
+    "calls in one another": "c = dict(training=dict(output_dir='o', max_seq_length=512))\n"
+    "args = SFTConfig(**c['training'])",
+    "a part with a name": "c = {'training': {'output_dir': 'o', 'max_seq_length': 512}}\nt = c['training']\n"
+    "args = SFTConfig(**t)",
+}
+KEPT = {
+    "a union by condition": "if len(rows) > 9:\n    a = a | dict(max_seq_length=512)\nargs = SFTConfig(**a)",
+    "in place by condition": "if len(rows) > 9:\n    a |= dict(max_seq_length=512)\nargs = SFTConfig(**a)",
+    "anew by condition": "if len(rows) > 9:\n    a = dict(output_dir='o', max_seq_length=512)\nargs = SFTConfig(**a)",
+    "by condition within": f"b = {{**a, **{BY_CONDITION}}}\nargs = SFTConfig(**b)",
+    "by condition at the call": f"args = SFTConfig(**(a | {BY_CONDITION}))",
+    "a function that fills": "def make(n):\n    made = dict(output_dir='o')\n    made['max_seq_length'] = n\n"
+    "    return made\nargs = SFTConfig(**make(512))",
+    "a function in another": "def main():\n    def make(n):\n        return dict(output_dir='o', max_seq_length=n)\n"
+    "    return SFTConfig(**make(512))\nargs = main()",
+    "a function of two": "def both(one, other):\n    made = dict(one)\n    made.update(other)\n    return made\n"
+    "args = SFTConfig(**both(a, dict(max_seq_length=512)))",
+    "keywords handed on": "def make(**more):\n    return SFTConfig(**{**a, **more})\nargs = make(max_seq_length=512)",
+    "a loop": "for key, value in {'max_seq_length': 512}.items():\n    a[key] = value\nargs = SFTConfig(**a)",
+    "without what is None": "a |= dict(max_seq_length=512, junk=None)\n"
+    "args = SFTConfig(**{key: value for key, value in a.items() if value is not None})",
+    "pairs": "args = SFTConfig(**dict([('output_dir', 'o'), ('max_seq_length', 512)]))",
+    "a part or nothing": "c = {'training': {'output_dir': 'o', 'max_seq_length': 512}}\n"
+    "args = SFTConfig(**c.get('training', {}))",
+    "a part that is changed": "c = {'training': {'output_dir': 'o'}}\nc['training'].update(max_seq_length=512)\n"
+    "args = SFTConfig(**c['training'])",
+    "one of a list": "all_of_them = [dict(output_dir='o', max_seq_length=512)]\nargs = SFTConfig(**all_of_them[0])",
+    "fields of an object": "from dataclasses import asdict, dataclass\n@dataclass\nclass Settings:\n"
+    "    output_dir: str = 'o'\n    max_seq_length: int = 512\nargs = SFTConfig(**asdict(Settings()))",
+    "what an object has": "from types import SimpleNamespace\nc = SimpleNamespace(output_dir='o', max_seq_length=512)\n"
+    "args = SFTConfig(**vars(c))",
+    "a text": 'import json\nargs = SFTConfig(**json.loads(\'{"output_dir": "o", "max_seq_length": 512}\'))',
+}
+
+
+@pytest.mark.parametrize("form", CERTAIN)
+def test_a_keyword_that_is_surely_there_is_a_keyword_of_the_call(form: str) -> None:
+    found = check_becomes(f"{HEAD}{A}{CERTAIN[form]}\n{END}", "max_length=512,")
+    assert found.recipe.versions["trl"].startswith("0.19.1 "), found.recipe.versions
+
+
+@pytest.mark.parametrize("form", KEPT)
+def test_a_keyword_that_only_the_run_knows_dates_the_class_that_gets_it(form: str) -> None:
+    found = check_becomes(f"{HEAD}{A}{KEPT[form]}\n{END}", 'trl_arguments("0.19.1", "SFTConfig")')
+    assert "SFTConfig.max_seq_length" in [field.source for field in found.fields], found.fields
+
+
+@pytest.mark.parametrize("form", [*CERTAIN, *KEPT])
+def test_a_keyword_that_the_release_has_not_is_an_error_in_every_form(form: str) -> None:
+    text = {**CERTAIN, **KEPT}[form].replace("max_seq_length", "max_sequence")
+    found = port(f"{HEAD}{A}{text}\n{END}")
+    errors = [each.message for each in found.findings if each.severity == "error"]
+    assert found.status == "partial" and any("max_sequence" in error for error in errors), found.findings
+
+
+@pytest.mark.parametrize("form", KEPT)
+def test_nor_is_one_that_another_release_had(form: str) -> None:
+    found = port(f"{HEAD}{A}{KEPT[form]}\n{END}", source_trl="1.6.0")
+    errors = [each.message for each in found.findings if each.severity == "error"]
+    assert any("max_seq_length: TRL 1.6.0 has no such keyword, and the port would stop" in error for error in errors)
+
+
+SIGNATURE = "import inspect\ntaken = inspect.signature(SFTConfig).parameters\n"
+NOT_GIVEN = {
+    "to a release that has it": f"{SIGNATURE}if 'max_seq_length' in taken:\n    a |= dict(max_seq_length=512)\n"
+    "args = SFTConfig(**a)",
+    "by a function to a release that has it": f"{SIGNATURE}def make(n):\n    made = dict(output_dir='o')\n"
+    "    if 'max_seq_length' in taken:\n        made['max_seq_length'] = n\n    return made\n"
+    "args = SFTConfig(**make(5))",
+    "in a try": "try:\n    args = SFTConfig(**(a | dict(max_seq_length=512)))\n"
+    "except TypeError:\n    args = SFTConfig(**(a | dict(max_length=512)))",
+    "by a function that tries": "def made(**given):\n    try:\n        return SFTConfig(**given)\n"
+    "    except TypeError as error:\n        if 'max_seq_length' not in str(error):\n            raise\n"
+    "        given['max_length'] = given.pop('max_seq_length')\n        return SFTConfig(**given)\n"
+    "args = made(output_dir='o', max_seq_length=512)",
+    "by a loop over what is taken": f"{SIGNATURE}given = {{}}\n"
+    "for key, value in dict(a, max_seq_length=512).items():\n    if key in taken:\n        given[key] = value\n"
+    "args = SFTConfig(**given)",
+    "under its new name": f"{SIGNATURE}def renamed(given):\n    if 'max_seq_length' not in taken:\n"
+    "        given['max_length'] = given.pop('max_seq_length')\n    return given\n"
+    "args = SFTConfig(**renamed(dict(a, max_seq_length=512)))",
+    "but taken out": "a |= dict(max_seq_length=512)\nlength = a.pop('max_seq_length')\nargs = SFTConfig(**a)",
+    "but taken out of a part": "c = {'training': dict(a, max_seq_length=512)}\nc['training'].pop('max_seq_length')\n"
+    "args = SFTConfig(**c['training'])",
+}
+
+
+@pytest.mark.parametrize("form", NOT_GIVEN)
+def test_a_keyword_that_is_not_given_for_sure_dates_nothing(form: str) -> None:
+    found = port(f"{HEAD}{A}{NOT_GIVEN[form]}\n{END}")
+    assert found.recipe.versions["trl"] == "1.16.0 (newest table)" and found.status == "ported", found.findings
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "a['output_dir'], a['max_steps'] = 'p', given()",
+        "a['model_init_kwargs']['dtype'] = 'bfloat16'",
+        "del a['output_dir'], a['max_steps']",
+        "b = a\nb['max_steps'] = 4",
+    ],
+)
+def test_a_change_that_is_not_followed_leaves_the_object(changed: str) -> None:
+    """Each was read as if it changed nothing."""
+    made = "a = dict(output_dir='o', max_steps=3, model_init_kwargs={})\na['seed'] = 1\n"
+    found = port(f"{HEAD}{made}{changed}\nargs = SFTConfig(**a)\n{END}")
+    assert "rt.SFTBatches.from_args(args, " in found.after, found.after
+
+
+@pytest.mark.parametrize("made", ["make = partial(SFTConfig, 'o')\nargs = make(max_seq_length=512)"])
+def test_a_class_that_is_made_by_a_part_of_its_keywords(made: str) -> None:
+    found = port(f"from functools import partial\n{HEAD}{made}\n{END}")
+    assert found.recipe.versions["trl"].startswith("0.19.1 ")
+
+
+def test_a_field_that_is_replaced() -> None:
+    text = "from dataclasses import replace\nargs = SFTConfig('o')\nargs = replace(args, max_seq_length=512)\n"
+    assert port(f"{HEAD}{text}{END}").recipe.versions["trl"].startswith("0.19.1 ")
+
+
+LOADED = {
+    "a part": "cfg = yaml.safe_load(open('run.yaml'))\nargs = SFTConfig(**cfg['training'])",
+    "a part or nothing": "cfg = yaml.safe_load(open('run.yaml'))\nargs = SFTConfig(**cfg.get('training', {}))",
+    "by a function": "def load(path):\n    with open(path) as file:\n        return yaml.safe_load(file)\n"
+    "args = SFTConfig(**load('run.yaml')['training'])",
+}
+
+
+@pytest.mark.parametrize("form", LOADED)
+@pytest.mark.parametrize(
+    ("key", "release", "status"),
+    [("max_seq_length", "0.19.1", "ported"), ("max_length", "1.16.0", "ported"), ("max_sequence", "1.16.0", "partial")],
+)
+def test_the_keywords_in_a_file_of_settings(tmp_path: Path, form: str, key: str, release: str, status: str) -> None:
+    (tmp_path / "run.yaml").write_text(f"training:\n  output_dir: o\n  {key}: 512\n")
+    script = tmp_path / "train.py"
+    script.write_text(f"import yaml\n{HEAD}{LOADED[form]}\n{END}")
+    found = port_file(script)
+    assert found.recipe.versions["trl"].startswith(f"{release} ") and found.status == status, found.findings
+
+
+def test_a_file_of_settings_of_which_a_key_is_taken_out(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("output_dir: o\nmodel_name: Qwen/Qwen3-0.6B\n")
+    script = tmp_path / "train.py"
+    made = "cfg = yaml.safe_load(open('run.yaml'))\nname = cfg.pop('model_name')\nargs = SFTConfig(**cfg)\n"
+    script.write_text(f"import yaml\n{HEAD}{made}{END}")
+    assert port_file(script).status == "ported"
