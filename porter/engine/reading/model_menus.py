@@ -45,6 +45,30 @@ def say_menu(porting: Training, value: Value) -> bool:
     return False
 
 
+def menu_of(porting: Training, value: Value) -> list[str] | None:
+    """The models of which a value is always one: `MODELS[args.size]`; None where it may be another."""
+    node = _node_of(porting, value)
+    return _items(porting.module, node, DEEPEST) if node is not None else None
+
+
+def _items(module: Module, node: cst.BaseExpression, depth: int) -> list[str] | None:
+    held = _value(module, node)
+    if isinstance(held, str):
+        return [held]
+    if isinstance(node, cst.Subscript) or (_is_get(node) and _has_no_fallback(node)):
+        owner = node.value if isinstance(node, cst.Subscript) else node.func.value  # type: ignore[attr-defined]
+        found = _value(module, owner)
+        if isinstance(found, dict | list | tuple):
+            return [*_models(found)]
+        return _items(module, owner, depth - 1) if depth > 0 else None
+    bindings = reaching(module, node) if isinstance(node, cst.Name) and depth > 0 else ()
+    set_to = [each.value for each in bindings if each.kind == "assign" and isinstance(each.value, cst.BaseExpression)]
+    known = [_items(module, each, depth - 1) for each in set_to]
+    if not known or len(known) < len(bindings) or any(each is None for each in known):
+        return None
+    return [name for each in known for name in each or ()]
+
+
 def _is_without(porting: Training, name: str) -> bool:
     """Whether Tunix has not the model of a Hub id, neither its family nor, of a family, this member."""
     family = find_family(hub_id=name, extra=[read_family(path) for path in families(porting.packs)])
@@ -87,6 +111,10 @@ def _held(module: Module, node: cst.BaseExpression, depth: int) -> Iterator[tupl
 
 def _is_get(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "get"
+
+
+def _has_no_fallback(call: cst.CSTNode) -> bool:
+    return isinstance(call, cst.Call) and len(call.args) == 1 and not call.args[0].star
 
 
 def _looped(node: cst.BaseExpression) -> cst.BaseExpression:

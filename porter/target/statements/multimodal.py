@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from ...engine.reading.model_menus import menu_of
 from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
 from ...runtime.facts.releases import release
@@ -41,7 +42,7 @@ def own_mean(porting: Porting) -> str:
         return ""
     if isinstance(name, str) and MULTIMODAL.match(name):
         return APART
-    if porting.recipe.family is None and not _is_named(porting):
+    if porting.recipe.family is None and not _may_be_multimodal(porting):
         return ""
     return _asked(porting)
 
@@ -64,11 +65,16 @@ def _asked(porting: Porting) -> str:
     return f"{porting.rt('mean_over')}({porting.names.model}, {quoted(version)})"
 
 
-def _is_named(porting: Porting) -> bool:
-    """Whether the script, or a file of settings that its model's name is read from, tells of such a model."""
+def _may_be_multimodal(porting: Porting) -> bool:
+    """Whether a model of no known family may be one: the run decides, but for a menu that has none; else the script,
+    or a file of settings that its name is read from, tells of one."""
+    value = porting.value("model.id")
+    if value is not None and value.kind == "expression":
+        menu = menu_of(porting, value)
+        return menu is None or any(NAMED.search(name) and not TEXT_ONLY.search(name) for name in menu)
     if NAMED.search(porting.module.text):
         return True
-    code = porting.text("model.id") if porting.value("model.id") is not None else ""
+    code = porting.text("model.id") if value is not None else ""
     return any(NAMED.search(text) for text in usual_texts(porting.module, code))
 
 

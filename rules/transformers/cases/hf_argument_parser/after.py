@@ -23,7 +23,13 @@ def main():
     mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     model = rt.load_model(script_args.model_name, mesh)
     tokenizer = AutoTokenizer.from_pretrained(script_args.model_name)
-    batches = rt.SFTBatches.from_args(training_args, load_dataset("trl-lib/Capybara", split="train"), tokenizer, mesh)
+    batches = rt.SFTBatches.from_args(
+        training_args,
+        load_dataset("trl-lib/Capybara", split="train"),
+        tokenizer,
+        mesh,
+        mean_over=rt.mean_over(model, "5.12.1"),  # a multimodal model's loss in transformers
+    )
     peft_config = rt.LoraProvider(
         rt.lora_rules(
             model,

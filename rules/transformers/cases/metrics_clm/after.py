@@ -63,7 +63,14 @@ def main():
             preds = preds[:, :-1].reshape(-1)
             return metric.compute(predictions=preds, references=labels)
 
-    batches = rt.TrainerBatches.from_args(training_args, lm["train"], default_data_collator, mesh)
+    batches = rt.TrainerBatches.from_args(
+        training_args,
+        lm["train"],
+        default_data_collator,
+        mesh,
+        mean_over=rt.mean_over(model, "5.12.1"),  # a multimodal model's loss in transformers
+        transformers="5.12.1",  # steps and mean as with this release
+    )
     eval_dataset = lm["test"]
     eval_batches = None
     if eval_dataset is not None:

@@ -135,7 +135,12 @@ def train():
 
     data_module = make_supervised_data_module(tokenizer=tokenizer, data_args=data_args)
     batches = rt.TrainerBatches.from_args(
-        training_args, data_module["train_dataset"], data_module["data_collator"], mesh
+        training_args,
+        data_module["train_dataset"],
+        data_module["data_collator"],
+        mesh,
+        mean_over=rt.mean_over(model, "5.12.1"),  # a multimodal model's loss in transformers
+        transformers="5.12.1",  # steps and mean as with this release
     )
     if training_args.gradient_checkpointing:
         model = rt.remat(model)

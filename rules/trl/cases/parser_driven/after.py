@@ -28,7 +28,13 @@ def main():
         mesh,
         **rt.load_arguments(training_args, frozen=get_peft_config(model_args) is not None),
     )
-    batches = rt.SFTBatches.from_args(training_args, dataset.select(range(extra.rows)), tokenizer, mesh)
+    batches = rt.SFTBatches.from_args(
+        training_args,
+        dataset.select(range(extra.rows)),
+        tokenizer,
+        mesh,
+        mean_over=rt.mean_over(model, "5.12.1"),  # a multimodal model's loss in transformers
+    )
     peft_config = get_peft_config(model_args)
     if peft_config is not None:
         model = rt.apply_peft(model, peft_config, mesh, seed=training_args.seed)

@@ -30,7 +30,13 @@ class FineTuner:
         self.args = SFTConfig(output_dir=self.output_dir, num_train_epochs=epochs, report_to="none")
 
     def train(self, dataset):
-        batches = rt.SFTBatches.from_args(self.args, dataset, self.tokenizer, mesh)
+        batches = rt.SFTBatches.from_args(
+            self.args,
+            dataset,
+            self.tokenizer,
+            mesh,
+            mean_over=rt.mean_over(self.model, "5.12.1"),  # a multimodal model's loss in transformers
+        )
         self.model = rt.apply_peft(self.model, self.lora_config, mesh, seed=self.args.seed)
         if self.args.gradient_checkpointing:
             self.model = rt.remat(self.model)
