@@ -334,6 +334,25 @@ def test_a_default_whose_weights_are_quantised(tmp_path: Path) -> None:
     assert port_file(script).status == "ported"
 
 
+@pytest.mark.parametrize("way", ["'{model}'", "args.model_name", "MODEL"])
+def test_a_model_that_was_taken_from_the_hub(tmp_path: Path, way: str) -> None:
+    """The port was called ported, and ended where it loads the model; a folder of that name is the user's own."""
+    script, model = tmp_path / "train.py", "decapoda-research/llama-7b-hf"
+    text = SCRIPT.format(before=WAYS.get(way, "").format(model=model), name=way.format(model=model))
+    script.write_text(text)
+    found = port_file(script)
+    [error] = [finding for finding in found.findings if finding.severity == "error"]
+    assert (
+        found.status == "partial" and "was taken from the Hub" in error.message and "huggyllama/llama-7b" in error.fix
+    )
+    assert "rt.load_model(" in found.after and found.after.count("TODO(tpu-port") == 1
+    script.write_text(text.replace(model, "huggyllama/llama-7b"))
+    assert port_file(script).status == "ported"
+    script.write_text(text)
+    (tmp_path / model).mkdir(parents=True)
+    assert port_file(script).status == "ported"
+
+
 HELP = (
     "import argparse\np = argparse.ArgumentParser()\np.add_argument('--model', required=True, help='{}')\n"
     "args = p.parse_args()"

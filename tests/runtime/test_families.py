@@ -274,3 +274,8 @@ def test_a_broken_table_names_its_file(tmp_path):
 def test_no_jax_and_no_torch():
     code = "import sys, porter.runtime.facts.mesh; print([m for m in ('jax', 'torch', 'numpy') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_an_architecture_however_it_is_spelt() -> None:
+    """Llama's first conversions; transformers goes by their model_type."""
+    assert family_of({"architectures": ["LLaMAForCausalLM"], "model_type": "llama"}, "here").name == "llama3"

@@ -29,7 +29,9 @@ from ..tokens.tokenizers import LOADS
 from .checkpoints.resuming import is_checkpoint
 from .model_menus import say_menu
 from .quantization import OF_STORED
-from .unseen_models import say_adapters, say_unknown
+from .unseen_models import INSTEAD, WITHDRAWN, say_adapters, say_unknown, withdrawn
+
+LACKING = "Tunix doesn't have this model's family"
 
 
 @step(
@@ -160,6 +162,11 @@ def _is_refused(porting: Training, family: Family | None) -> bool:
             say_unknown(porting, identifier, _listed(foreign))
         return False
     say_adapters(porting, identifier)
+    if (instead := withdrawn(porting, family, identifier)) is not None:
+        value = porting.recipe.values["model.id"]
+        line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+        message = f"{identifier} {WITHDRAWN}: rt.load_model ends, as the GPU run would today."
+        porting.find("TP302", "error", message, INSTEAD.format(instead), line, column)
     reason = refusal(family, identifier)
     if reason is not None:
         value = porting.recipe.values["model.id"]
@@ -177,7 +184,9 @@ def _check_usual_model(porting: Training) -> None:
     value = porting.value("model.id")
     if value is None or value.kind != "expression" or say_menu(porting, value):
         return
-    refusals: list[tuple[str, str, str | None]] = []
+    refusals: list[tuple[str, str, str, str]] = []
+    known = ", ".join(sorted({each.name for each in known_families()}))
+    other = f"Give it a model of another family: {known}."
     launched = given_by_launches(Path(porting.module.path))
     usual = usual_values_in(porting.module, value.code, launched)
     if len(usual) == 1 and say_adapters(porting, *usual[0]):
@@ -187,22 +196,25 @@ def _check_usual_model(porting: Training) -> None:
         reason = refusal(family, identifier) if family is not None else None
         if held := unread_format(identifier):
             reason = f"its weights are quantised ({held}), which rt.load_model doesn't read"
-        if family is not None and reason is None:
+        instead = withdrawn(porting, family, identifier) if family is not None else None
+        if reason is not None:
+            said = f"Tunix can't compute this model: {reason}"
+            refusals.append((identifier, where, said, OF_STORED if held else other))
+        elif instead is not None:
+            refusals.append((identifier, where, f"the repository {WITHDRAWN}", INSTEAD.format(instead)))
+        elif family is not None:
             return
-        if reason is not None or is_known_without(identifier):
-            refusals.append((identifier, where, reason))
+        elif is_known_without(identifier):
+            refusals.append((identifier, where, LACKING, other))
     if not refusals:
-        refusals = [(name, "whose tokenizer it takes", None) for name in _foreign_tokenizers(porting)]
+        refusals = [(name, "whose tokenizer it takes", LACKING, other) for name in _foreign_tokenizers(porting)]
     if not refusals:
         if not _check_tokenizer(porting):
             _check_help(porting, value)
         return
-    identifier, where, reason = refusals[-1]
+    identifier, where, said, fix = refusals[-1]
     line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
-    said = f"can't compute this model: {reason}" if reason is not None else "doesn't have this model's family"
-    message = f"{identifier}{f' ({where})' if where else ''}: Tunix {said}; the port can't start with it."
-    names = ", ".join(sorted({each.name for each in known_families()}))
-    fix = OF_STORED if unread_format(identifier) else f"Give it a model of another family: {names}."
+    message = f"{identifier}{f' ({where})' if where else ''}: {said}; the port can't start with it."
     porting.find("TP302", "error", message, fix, line, column)
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 from ...errors import InputError
 from ...files import is_file, read_text
-from ...runtime.facts.families import families
+from ...runtime.facts.families import Family, families
 from ...source.project.folders import files_in, project_folders
 from ..script.fill_from_tables import tables_of
 from ..script.sites import facts_of
@@ -25,6 +26,17 @@ PORTS = re.compile(r"\bporter\.runtime\b|import runtime as rt")
 MOST, LARGEST = 40, 1_000_000  # files of a project that are asked, and their characters
 
 FIX = "Name its base model, and train the adapters on with PeftModel.from_pretrained(base, {name}, is_trainable=True)."
+
+WITHDRAWN = "was taken from the Hub"
+INSTEAD = "Give it the same weights, {}, whose tokenizer has the special tokens that those files leave empty."
+
+
+def withdrawn(porting: Training, family: Family, name: str) -> str | None:
+    """The Hub id of the same weights where `name` is one that is there no more, and no folder beside the script."""
+    if (Path(porting.module.path).parent / name).is_dir():
+        return None
+    known: dict[str, str] = family.table.get("withdrawn", {})
+    return next((instead for pattern, instead in known.items() if fnmatch(name.lower(), pattern)), None)
 
 
 def holds_adapters(porting: Training, name: str) -> bool:

@@ -352,8 +352,8 @@ def find_family(
     """
     known = families(extra)
     for family in known:
-        if architecture is not None and architecture in family.architectures:
-            return family
+        if architecture is not None and architecture.lower() in (each.lower() for each in family.architectures):
+            return family  # however it is spelt: Llama's first conversions say LLaMAForCausalLM
     for family in known:
         if architecture is None and model_type is not None and model_type in family.model_types:
             return family
