@@ -288,6 +288,15 @@ reason = "it changes nothing"
     assert any("without this adapter" in finding.message for finding in said)
 
 
+def test_a_model_that_a_trainer_loads_itself_is_read_as_without_a_packs_table(tmp_path: Path) -> None:
+    more = '[[table]]\nid = "ACME2"\nfile = "table.toml"\nrole = "model"\npositional = ["name"]\n'
+    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=more)
+    (folder / "table.toml").write_text(PAIR)
+    load = 'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")'
+    script = sft_script(config=", model_init_kwargs={'dtype': 'bfloat16'}").replace(load, 'model = "Qwen/Qwen3-0.6B"')
+    assert "dtype=jnp.bfloat16" in after(script, folder).after
+
+
 RECOMPUTES = """[fields.recompute]
 place = "memory.library_gradient_checkpointing"
 fate = "exact"

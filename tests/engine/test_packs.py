@@ -9,7 +9,7 @@ import pytest
 
 from porter.engine.packs.packs import load_packs
 from porter.engine.packs.read_pack import load_pack
-from porter.engine.packs.said_by_packs import dated_library, loader
+from porter.engine.packs.said_by_packs import dated_library, loader, title_of
 from porter.errors import InputError
 from porter.front.cases import run_cases
 from porter.front.port_file import port_file
@@ -62,9 +62,10 @@ def test_the_built_in_packs() -> None:
 
 
 def test_which_libraries_date_a_script_and_load_its_models_hangs_on_no_order(tmp_path: Path) -> None:
-    own = pack(tmp_path / "acme", f'release_option = "--source-acme"\n{MANIFEST}\n[reads]\nacme = ">=1"\n')
+    own = pack(tmp_path / "acme", f'release_option = "--source-acme"\n{MANIFEST}\n[reads]\nacme = ">=1"\ntrl = ">=1"\n')
     for packs in (load_packs([own]), load_packs()[::-1]):
         assert (dated_library(packs), loader(packs).library) == ("trl", "transformers")
+        assert (title_of(packs, "trl"), title_of(packs, "nobodys")) == ("TRL", "nobodys")
 
 
 def test_a_pack_changes_nothing_where_its_names_do_not_stand(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ def training_libraries(facts: Facts) -> frozenset[str]:
 
 
 def title_of(packs: Iterable[Pack], library: str) -> str:
-    """How sentences call a library: as its pack says, else by its name."""
-    return next((pack.title for pack in packs if library in pack.reads), library)
+    """How sentences call a library: as its pack says, else by its name. One of ours is called as ours says."""
+    found = sorted((pack for pack in packs if library in pack.reads), key=lambda pack: not pack.built_in)
+    return found[0].title if found else library
 
 
 def dating_pack(packs: Iterable[Pack]) -> Pack:

@@ -167,15 +167,15 @@ def _read_init_kwargs(porting: Training, site: Site, versions: Mapping[str, str]
         pairs = dict_items(porting.module, argument.node) or ()
         nodes = dict(pairs)
         items = {name: read_value(porting.module, node) for name, node in pairs}
-    table = next((rule for pack in porting.packs for rule in pack.tables if rule.role == "model"), None)
+    table = loader(porting.packs)
     _settle_types(porting, site, versions, items)
     for name, inner in items.items():
-        row = table.table.row(name) if table is not None else None
+        row = table.table.row(name)
         if quantization_value(porting, name, inner, nodes.get(name)):
             continue
         if row is not None and row.place in ("model.dtype", "model.revision"):
             porting.fill({row.place: inner})
-        elif argument is not None and table is not None and (row is None or judge(inner, row)[0] == "manual"):
+        elif argument is not None and (row is None or judge(inner, row)[0] == "manual"):
             message = f"model_init_kwargs: {name}={inner.text or inner.code} has no counterpart in rt.load_model."
             porting.find(table.id, "error", message, "", argument.line, argument.column)
 
