@@ -34,10 +34,16 @@ def test_blocks_for_wrapped_models_go() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["model.use_cache = False", "model.config.output_attentions = False", "model.config.return_dict = True"]
+    "line",
+    [
+        "model.use_cache = False",
+        "model.config.use_flash_attn = True",
+        "model.config.output_attentions = False",
+        "model.config.return_dict = True",
+    ],
 )
 def test_settings_without_meaning_go(line: str) -> None:
-    check_becomes(sft_script(between=line), gone=("use_cache", "output_attentions", "return_dict"))
+    check_becomes(sft_script(between=line), gone=("use_cache", "use_flash_attn", "output_attentions", "return_dict"))
 
 
 KERNEL = "torch.backends.cuda.sdp_kernel(enable_flash=True)"

@@ -20,3 +20,5 @@ trainer = SFTTrainer(
 trainer.train()
 gc.collect()
 torch.cuda.empty_cache()
+torch.cuda.ipc_collect()
+torch.cuda.reset_max_memory_allocated()
