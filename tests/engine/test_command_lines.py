@@ -104,7 +104,7 @@ def test_a_configuration_tree_spread_over_the_arguments() -> None:
         source,
         "args = SFTConfig(**cfg.trainer)",
         "rt.SFTBatches.from_args(",
-        "args, load_dataset(",
+        "mean_over=rt.mean_over(model, ",
         "LoraConfig(**cfg.lora)",
         "rt.apply_peft(model, peft_config, mesh, seed=args.seed)",
     )
