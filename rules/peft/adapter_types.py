@@ -46,12 +46,22 @@ def name_adapter_types(porting: Porting) -> None:
 
 
 def _base(porting: Porting) -> str:
-    """The type of the base where it is known, "" where only the run knows it; the half one of several."""
-    said = [branch.get("model.dtype") for branch in porting.loads.values()] or [porting.value("model.dtype")]
-    known = [value.literal if value is not None and value.known else None for value in said]
-    named = constants(porting.module)
-    types = [named.get(f"torch.{str(each).removeprefix('torch.')}", "") for each in known]
-    return next((each for each in types if each in HALVES), "" if "" in types and said != [None] else "float32")
+    """The type of the base where it is known, "" where only the run knows it; the half one of several.
+
+    Where only the run quantises it and no type is given, that of the base which isn't quantised: transformers' own.
+    """
+    places = ("model.dtype", "model.quantization")
+    loads = [[branch.get(place) for place in places] for branch in porting.loads.values()]
+    loads = loads or [[porting.value(place) for place in places]]
+    named, types = constants(porting.module), []
+    for dtype, held in loads:
+        of_run = held is not None and not held.known and dtype is not None and dtype.kind == "default"
+        if (dtype is None and len(loads) == 1) or (of_run and dtype is not None and dtype.is_literal(*HALVES)):
+            types.append("float32")
+        else:
+            given = dtype.literal if dtype is not None and dtype.known else None
+            types.append(named.get(f"torch.{str(given).removeprefix('torch.')}", ""))
+    return next((each for each in types if each in HALVES), "" if "" in types else "float32")
 
 
 def _is_cast(porting: Porting, quantised: bool | None) -> bool:

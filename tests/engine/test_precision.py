@@ -178,6 +178,62 @@ def test_what_is_quantised_when_it_runs_is_float32_where_it_is_not(
     assert f'"Qwen/Qwen2.5-0.5B", mesh{expected}' in " ".join(found.after.split())
 
 
+OFF = "where that is False, transformers holds the base in 4 bits all the same"
+MADE = "BitsAndBytesConfig(load_in_4bit=args.four)"
+
+
+@pytest.mark.parametrize("older", [True, False])
+@pytest.mark.parametrize(
+    ("made", "condition"),
+    [
+        (f"config = {MADE}", "config.load_in_4bit"),
+        (f"config = {MADE} if args.four else None", "config is not None and config.load_in_4bit"),
+        (
+            "config = BitsAndBytesConfig(load_in_4bit=args.four, load_in_8bit=not args.four)",
+            "config.load_in_4bit or config.load_in_8bit",
+        ),
+        ("config = BitsAndBytesConfig(load_in_4bit=True)\nprint(config)", "config is not None"),
+    ],
+)
+def test_a_config_that_is_always_there_quantises_by_its_flags(
+    tmp_path: Path, made: str, condition: str, older: bool
+) -> None:
+    lines = 'import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument("--four", action="store_true")\n'
+    lines += "args = parser.parse_args()\nfrom peft import LoraConfig, get_peft_model\n"
+    lines += f"from transformers import BitsAndBytesConfig\n{made}\n"
+    lines += 'model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf", quantization_config=config)\n'
+    lines += 'model = get_peft_model(model, LoraConfig(target_modules=["q_proj"]))\n'
+    pins = ("0.7.4", "4.36.2", "0.7.1") if older else ("0.9.6", "4.42.0", "0.11.0")
+    text = (HEAD + lines + TAIL).replace("{more}", "").replace(", ModelConfig", "")
+    if older:  # which has no SFTConfig yet
+        text = text.replace("import {config}Config, ", "import ").replace("{config}Config", "TrainingArguments")
+        text = text.replace("HfArgumentParser", "TrainingArguments", 1)
+        text = text.replace("=rows)", '=rows, dataset_text_field="text")')
+    text = text.replace("{config}", "SFT")
+    (tmp_path / "requirements.txt").write_text("trl=={}\ntransformers=={}\npeft=={}\n".format(*pins))
+    found = port_module(parse_module(text.encode(), str(tmp_path / "train.py")), Options())
+    assert f"jnp.bfloat16 if {condition} else jnp.float32," in " ".join(found.after.split()), found.after
+    said = [finding.message for finding in found.findings]
+    assert any(OFF in each for each in said) is (not older and "args.four" in made), said
+    assert any("trains the adapters in" in each for each in said) is False
+
+
+@pytest.mark.parametrize(
+    ("given", "form"),
+    [("load_in_4bit=False", '"fp4"'), ('bnb_4bit_quant_type="nf4"', '"nf4"'), ("load_in_8bit=False", '"fp4"')],
+)
+def test_a_config_without_a_flag_is_of_4_bits_from_4_38_on(tmp_path: Path, given: str, form: str) -> None:
+    """As transformers 4.57.1 and 5.12.1 hold a model with bitsandbytes 0.50.2."""
+    lines = "from peft import LoraConfig, get_peft_model\nfrom transformers import BitsAndBytesConfig\n"
+    lines += f"config = BitsAndBytesConfig({given})\n"
+    lines += 'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", quantization_config=config)\n'
+    lines += 'model = get_peft_model(model, LoraConfig(target_modules=["q_proj"]))\n'
+    found = ported(tmp_path, lines, OLDER)
+    assert f", dtype=jnp.bfloat16, quantization={form})" in found.after, found.after
+    said = [finding for finding in found.findings if "with neither flag" in finding.message]
+    assert [finding.severity for finding in said] == ["warning"]
+
+
 @pytest.mark.parametrize(("precision", "given"), [("fp16=True", ", dtype=jnp.bfloat16"), ("bf16=False", "")])
 def test_a_quantised_base_of_no_given_type_computes_as_autocast_does(precision: str, given: str) -> None:
     load = ', quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")'

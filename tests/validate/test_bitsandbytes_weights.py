@@ -59,6 +59,20 @@ def test_the_head_and_the_embedding_stay() -> None:
     assert len(changed) == sum("_proj" in name for name in before)
 
 
+@pytest.mark.parametrize(("release", "form"), [("4.37.2", None), ("4.38.0", "nf4"), ("5.12.1", "nf4")])
+def test_a_config_without_a_flag_is_of_4_bits_in_newer_releases(
+    monkeypatch: pytest.MonkeyPatch, release: str, form: str | None
+) -> None:
+    import transformers
+
+    from porter.validate.torch_side.gpu_libraries.bitsandbytes_weights import format_of
+
+    monkeypatch.setattr(transformers, "__version__", release)
+    off = transformers.BitsAndBytesConfig(load_in_4bit=False, bnb_4bit_quant_type="nf4")
+    assert format_of(off) == form
+    assert format_of(transformers.BitsAndBytesConfig(load_in_8bit=True)) == "int8"
+
+
 def test_each_model_says_in_what_it_is_held() -> None:
     import peft
     import transformers

@@ -20,7 +20,7 @@ from ..script.sites import Site, facts_of
 from ..script.training import Training
 from ..steps.step import Phase, step
 from .kbit_preparation import preparations_of, runs_with, say_float32_between
-from .quantization import asks_when_run
+from .quantization import quantises_when_run
 
 BASE = "a base that isn't quantised"
 CODES = "the codes are those of bfloat16 weights, 0.4 % of which are others than those of float16 ones"
@@ -70,7 +70,7 @@ def _read_types(porting: Training) -> None:
         _say_codes(porting, f"{CODES}, which transformers 4 makes of a checkpoint where no type is said")
         if not held.known and not (autocast and lora):  # float32 where the run quantises nothing
             porting.imports.add("import jax.numpy as jnp")
-            chosen = choice(asks_when_run(held.code), "jnp.bfloat16", "jnp.float32")
+            chosen = choice(quantises_when_run(porting, held), "jnp.bfloat16", "jnp.float32")
             porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
             if autocast:
                 porting.fill({"model.compute": Value("literal", "'bfloat16'")})
@@ -157,7 +157,7 @@ def _prepare_when_run(porting: Training, held: Value, sites: list[Site]) -> None
     if _is_unmixed(porting) and not is_chosen and not (weights is not None and weights.is_literal("float32")):
         porting.imports.add("import jax.numpy as jnp")
         own = '"auto"' if weights is None else f"jnp.{weights.literal}" if weights.known else operand(weights.code)
-        chosen = choice(asks_when_run(held.code), own, "jnp.float32")
+        chosen = choice(quantises_when_run(porting, held), own, "jnp.float32")
         porting.fill({"model.weights": Value("expression", chosen, weights.origin if weights is not None else None)})
     elif under_autocast(porting):
         reason += ", and autocast multiplies it in bfloat16: it is kept so"

@@ -7,15 +7,18 @@ what it is, an object of the runtime's class of the same name, which `rt.load_mo
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import libcst as cst
 
 from ...recipe import Origin, Value, literal_code
+from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.stored_formats import base_name, unread_format
 from ...text.expressions import atom, operand, parsed, quoted
-from ..script.fill_from_tables import bindings_of, fill_site, follow, table_of, tables_of
+from ..packs.said_by_packs import loader
+from ..script.fill_from_tables import bindings_of, fill_site, follow, plain_version, table_of, tables_of
+from ..script.flow import origins
 from ..script.following.may_be_none import is_none_somewhere, may_be_none
 from ..script.sites import Argument, Site
 from ..script.training import Training
@@ -27,6 +30,8 @@ FORMAT = ("bnb_4bit_quant_type", "llm_int8_skip_modules")  # which from_pretrain
 CLASS = "BitsAndBytesConfig"
 CONFIGS = "Config"  # GPTQConfig, AwqConfig, HqqConfig, ...
 TYPES = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
+ANYWAY = (4, 38)  # AutoHfQuantizer.from_config asks for load_in_8bit alone, and takes what isn't for 4 bits
+WHOLE = "Give no quantization_config, on both sides, for a base that isn't quantised."
 
 
 def read_quantization(porting: Training, site: Site | None, versions: Mapping[str, str]) -> None:
@@ -50,17 +55,45 @@ def read_quantization(porting: Training, site: Site | None, versions: Mapping[st
         porting.fill({"model.dtype": Value("default", "'bfloat16'", dtype.origin)})
 
 
-def asks_when_run(code: str) -> str:
-    """The condition under which a value of `model.quantization` quantises: `args.load_in_4bit`, `c is not None`."""
+def quantises_when_run(porting: Training, held: Value) -> str:
+    """The condition under which the value of `model.quantization` quantises: `args.load_in_4bit`, `c is not None`, or
+    `c.load_in_4bit` of a config whose flag only the run knows."""
+    given = porting.model.argument("quantization_config") if porting.model is not None else None
+    sites = [site for site in _configs(porting, given) if not _asks(site)]
+    if not sites:
+        return _asks_when_run(held.code)
+    flags = [flag for flag in FLAGS if any(site.unknown_keywords or site.argument(flag) is not None for site in sites)]
+    sure = given is not None and given.certain and not is_none_somewhere(porting.module, given.node)
+    return _asks_when_run(held.code, flags or FLAGS[:1], maybe_none=not sure)
+
+
+def _configs(porting: Training, given: Argument | None) -> list[Site]:
+    """The configs that an argument may hold; all of the script where none of them is seen to get there."""
+    made = {site.node: site for site in porting.of_role("quantization")}
+    nodes = origins(porting.module, given.node) if given is not None and given.node is not None else ()
+    return [made[node] for node in nodes if isinstance(node, cst.Call) and node in made] or [*made.values()]
+
+
+def _asks(config: Site) -> bool:
+    """Whether a config surely asks for 4 or 8 bits."""
+    return any(flag is not None and flag.value.is_literal(True) for flag in map(config.argument, FLAGS))
+
+
+def _asks_when_run(code: str, flags: Sequence[str] = (), *, maybe_none: bool = True) -> str:
+    """`flags`: those of the config's attributes that say it."""
     call = parsed(code)
     if isinstance(call, ast.BoolOp) and isinstance(call.values[-1], ast.Call):
         parts = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in call.values]
         if isinstance(call.op, ast.Or):  # keywords beside a config
-            return " or ".join(map(asks_when_run, parts))
-        asked = asks_when_run(parts[-1])  # `args.quantize and BitsAndBytesConfig(...)`
+            return " or ".join(_asks_when_run(part, flags) for part in parts)
+        asked = _asks_when_run(parts[-1])  # `args.quantize and BitsAndBytesConfig(...)`
         return " and ".join(operand(part) for part in (*parts[:-1], *([asked] if asked != "True" else ())))
     if not isinstance(call, ast.Call) or ast.unparse(call.func) != CLASS:
-        return f"{atom(code)} is not None"
+        asked = " or ".join(f"{atom(code)}.{flag}" for flag in flags)
+        there = f"{atom(code)} is not None"
+        if not asked or not maybe_none:
+            return asked or there
+        return f"{there} and ({asked})" if len(flags) > 1 else f"{there} and {asked}"
     given = [keyword.value for keyword in call.keywords if keyword.arg in FLAGS]
     flags = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in given]
     return " or ".join(map(atom, flags))
@@ -108,12 +141,19 @@ def _read_config(porting: Training, given: Argument, versions: Mapping[str, str]
     certain = not may_be_none(porting.module, given.node)
     if config is not None and certain and not config.unknown_keywords and _only_use(porting, config, given):
         known = {argument.name: argument.value for argument in config.arguments}
-        name = _format(known)
+        anyway = _switched_off(known) and _holds_anyway(porting)
+        name = _format({**known, FLAGS[0]: Value("literal", "True")} if anyway else known)
         if name is not None:
             porting.fill({PLACE: Value("literal", repr(name), given.value.origin)})
             porting.quantization = config
+            if anyway:
+                message = (
+                    f"{CLASS} with neither flag: transformers holds the base in 4 bits ({name}) all the same, as the "
+                )
+                message += "port does."
+                porting.find("TP601", "warning", message, WHOLE, given.line, given.column)
             return
-        if name is None and _switched_off(known):
+        if name is None and _switched_off(known) and not anyway:
             return
     if given.value.known and isinstance(given.value.literal, dict):
         settings = {key: Value("literal", literal_code(inner)) for key, inner in given.value.literal.items()}
@@ -122,6 +162,26 @@ def _read_config(porting: Training, given: Argument, versions: Mapping[str, str]
             porting.fill({PLACE: Value("literal", repr(name), given.value.origin)})
             return
     porting.fill({PLACE: Value("expression", given.text, given.value.origin)})
+    _say_off(porting, given)
+
+
+def _say_off(porting: Training, given: Argument) -> None:
+    """Of a config whose flag only the run knows: what transformers does where it is off."""
+    made = next((site for site in _configs(porting, given) if not _asks(site)), None)
+    flags = [flag for flag in map(made.argument, FLAGS) if flag is not None] if made is not None else []
+    if not flags or not _holds_anyway(porting):
+        return
+    shown = " and ".join(f"{flag.name}={flag.text}" for flag in flags)
+    message = (
+        f"{shown}: where that is False, transformers holds the base in 4 bits all the same; the port loads it whole."
+    )
+    porting.find("TP601", "info", message, WHOLE, flags[0].line, flags[0].column)
+
+
+def _holds_anyway(porting: Training) -> bool:
+    """Whether the source's transformers takes a config that asks for neither 8 bits nor 4 for one of 4."""
+    release = plain_version(porting.versions.get(loader(porting.packs).library, ""))
+    return not release or version_key(release) >= ANYWAY
 
 
 def _read_keywords(porting: Training, given: Mapping[str, Argument | None]) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ....runtime.facts.field_tables import version_key
+
 BLOCK = 64
 HELD = "_porter_held"  # on the model and on each layer that was quantised: its format
 NF4 = (
@@ -22,14 +24,19 @@ FP4 = (*(-value for value in reversed(FP4_MAGNITUDES)), 0.0, *FP4_MAGNITUDES)
 
 
 def format_of(config: Any) -> str | None:
-    """`nf4`, `fp4` or `int8` for a BitsAndBytesConfig; None when it asks for neither 4 nor 8 bits."""
-    if isinstance(config, dict):
-        import transformers
+    """`nf4`, `fp4` or `int8` for a BitsAndBytesConfig; None when the installed transformers doesn't quantise by it.
 
+    From 4.38 on one that asks for neither 4 nor 8 bits is taken for 4 (`AutoHfQuantizer.from_config`).
+    """
+    import transformers
+
+    if isinstance(config, dict):
         config = transformers.BitsAndBytesConfig(**config)
-    if getattr(config, "load_in_4bit", False):
-        return str(config.bnb_4bit_quant_type)
-    return "int8" if getattr(config, "load_in_8bit", False) else None
+    if getattr(config, "load_in_8bit", False):
+        return "int8"
+    asks = getattr(config, "load_in_4bit", None)
+    anyway = asks is not None and version_key(transformers.__version__) >= (4, 38)
+    return str(config.bnb_4bit_quant_type) if asks or anyway else None
 
 
 def asked_in(kwargs: dict[str, Any]) -> Any:
