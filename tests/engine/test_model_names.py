@@ -353,6 +353,32 @@ def test_a_model_that_was_taken_from_the_hub(tmp_path: Path, way: str) -> None:
     assert port_file(script).status == "ported"
 
 
+@pytest.mark.parametrize(
+    ("model", "files", "severity"),
+    [
+        ("models/own", ["pytorch_model.bin"], "error"),
+        ("models/own", ["pytorch_model.bin", "model.safetensors"], ""),
+        ("lmsys/vicuna-7b-v1.5", [], "warning"),
+        ("lmsys/vicuna-7b-v1.5", ["model.safetensors"], ""),
+        ("meta-llama/Llama-2-7b-hf", [], ""),
+    ],
+)
+def test_weights_in_torchs_files_alone(tmp_path: Path, model: str, files: list[str], severity: str) -> None:
+    """rt.load_model ended there, and nothing said so."""
+    for file in files:
+        (tmp_path / model).mkdir(parents=True, exist_ok=True)
+        (tmp_path / model / file).touch()
+        (tmp_path / model / "config.json").write_text('{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}')
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(before="", name=repr(model)))
+    found = port_file(script)
+    said = [each.severity for each in found.findings if "torch's files" in each.message]
+    assert said == ([severity] if severity else []) and found.status == ("partial" if severity == "error" else "ported")
+    script.write_text(SCRIPT.format(before=WAYS["MODEL"].format(model=model), name="MODEL"))
+    said = [each.severity for each in port_file(script).findings if "torch's files" in each.message]
+    assert said == (["warning"] if severity == "warning" else [])
+
+
 HELP = (
     "import argparse\np = argparse.ArgumentParser()\np.add_argument('--model', required=True, help='{}')\n"
     "args = p.parse_args()"

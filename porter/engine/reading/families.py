@@ -29,7 +29,7 @@ from ..tokens.tokenizers import LOADS
 from .checkpoints.resuming import is_checkpoint
 from .model_menus import say_menu
 from .quantization import OF_STORED
-from .unseen_models import INSTEAD, WITHDRAWN, say_adapters, say_unknown, withdrawn
+from .unseen_models import INSTEAD, WITHDRAWN, say_adapters, say_torchs_files, say_unknown, withdrawn
 
 LACKING = "Tunix doesn't have this model's family"
 
@@ -167,6 +167,7 @@ def _is_refused(porting: Training, family: Family | None) -> bool:
         line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
         message = f"{identifier} {WITHDRAWN}: rt.load_model ends, as the GPU run would today."
         porting.find("TP302", "error", message, INSTEAD.format(instead), line, column)
+    say_torchs_files(porting, family, identifier)
     reason = refusal(family, identifier)
     if reason is not None:
         value = porting.recipe.values["model.id"]
@@ -203,6 +204,8 @@ def _check_usual_model(porting: Training) -> None:
         elif instead is not None:
             refusals.append((identifier, where, f"the repository {WITHDRAWN}", INSTEAD.format(instead)))
         elif family is not None:
+            if len(usual) == 1:
+                say_torchs_files(porting, family, identifier)
             return
         elif is_known_without(identifier):
             refusals.append((identifier, where, LACKING, other))

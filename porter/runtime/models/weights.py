@@ -45,7 +45,10 @@ def read_headers(folder: Path) -> dict[str, Header]:
     """
     files = sorted(folder.glob("*.safetensors"))
     if not files:
-        raise FileNotFoundError(f"{folder} holds no *.safetensors: only safetensors checkpoints can be loaded")
+        raise FileNotFoundError(
+            f"{folder} holds no *.safetensors: only safetensors checkpoints can be loaded. Where torch is installed, "
+            "AutoModelForCausalLM.from_pretrained(MODEL).save_pretrained(FOLDER) writes such a one of pytorch_model.bin"
+        )
     found: dict[str, Header] = {}
     for file in files:
         with file.open("rb") as stream:
