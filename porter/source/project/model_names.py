@@ -18,10 +18,11 @@ from ...text.expressions import parsed
 from ..merged import Merged
 from ..module import Module
 from .modules import find_project_file
-from .parameters import defaults_of, given_to, is_spread
-from .settings_files import texts_at
-from .text_parts import changed_text, keys_of, parts_of, text_method
-from .trees import (
+from .settings_files import files_named_in, settings_of, texts_at
+from .usual.parameters import defaults_of, given_to, is_spread
+from .usual.tables import Tables
+from .usual.text_parts import changed_text, keys_loaded, keys_of, parts_of, text_method
+from .usual.trees import (
     ADDS,
     assigned_in,
     declarations_of,
@@ -99,7 +100,7 @@ def named_in_help(code: str, text: str, script: Path) -> list[tuple[str, str]]:
     return [(word, where) for where, said in finder.helps.items() for word in WORD.findall(said)]
 
 
-class _Finder:
+class _Finder(Tables):
     def __init__(self, text: str, script: Path, launched: Launched | None = None) -> None:
         self.text, self.script, self.launched = text, script, launched or Launched()
         self.may_be_chosen = launched is not None  # whether what a user may choose otherwise counts, handed on
@@ -164,17 +165,28 @@ class _Finder:
             if called in ("os.environ.get", "os.getenv", "environ.get", "getenv") and len(node.args) == 2:
                 found = self.of(node.args[1], place, depth + 1)
                 return (found[0], f"the default of {ast.unparse(node.args[0])}") if found else None
+            if (returned := self.result(node, place)) is not None:
+                return self.of(*returned, depth + 1)
         entry = self.entry(node, place, depth)
-        if entry is not None and not isinstance(entry, ast.Dict):
-            return self.of(entry, place, depth + 1)
+        if entry is not None and not isinstance(entry[0], ast.Dict):
+            return self.of(*entry, depth + 1)
         keys = keys_of(node)
         if keys is None:
-            return None
+            texts = self.texts(path) if (path := keys_loaded(node)) else []
+            return texts[0] if len({text for text, _ in texts}) == 1 else None
         owner_name, path = keys
         module = self.imported(owner_name, place)
         if module is not None and module[1] == "" and len(path) == 1:
             return self.named(path[0], module[0], depth + 1)
-        return self.of_setting(owner_name, path, place, depth)
+        return self.of_setting(owner_name, path, place, depth) or self.otherwise(node, path, place, depth)
+
+    def otherwise(self, node: ast.expr, path: list[str], place: str, depth: int) -> tuple[str, str] | None:
+        """What is taken where no settings have a path, `config.get("model", DEFAULT)`; the text of an Enum's member."""
+        if isinstance(node, ast.Call) and len(node.args) == 2 and not any(self.texts(path)):
+            return self.of(node.args[1], place, depth + 1)
+        if isinstance(node, ast.Attribute) and node.attr == "value":
+            return self.of(node.value, place, depth + 1)
+        return None
 
     def of_setting(self, owner: str, path: list[str], place: str, depth: int) -> tuple[str, str] | None:
         """What settings hold at `path` of the name `owner`, which may be a part of them: `model = config["model"]`."""
@@ -211,25 +223,13 @@ class _Finder:
         set_to = [
             value for name, value in assigned_in(self.trees[""]) if isinstance(node, ast.Name) and name == node.id
         ]
-        return set_to if len(set_to) > 1 else [node]
+        values = set_to if len(set_to) > 1 or any(isinstance(value, ast.IfExp) for value in set_to) else [node]
+        return [part for value in values for part in _branches(value)]
 
-    def entry(self, node: ast.expr, place: str, depth: int) -> ast.expr | None:
-        """What stands in a dictionary of the module: `MODELS[args.model]["id"]`, its key by what that usually is."""
-        if isinstance(node, ast.Name):
-            values = set_to_in(self.trees[place], node.id)
-            return values[0] if len(values) == 1 and depth <= DEEPEST else None
-        if not isinstance(node, ast.Subscript):
-            return None
-        table = self.entry(node.value, place, depth + 1)
-        if isinstance(table, ast.Subscript):
-            table = self.entry(table, place, depth + 1)  # `config = MODELS[args.model]`
-        if not isinstance(table, ast.Dict):
-            return None
-        key = self.of(node.slice, place, depth + 1)
-        for name, value in zip(table.keys, table.values, strict=True):
-            if key is not None and isinstance(name, ast.Constant) and name.value == key[0]:
-                return value
-        return None
+    def read_text(self, text: str) -> ast.expr | None:
+        """What a text of JSON or YAML holds, as code."""
+        held = settings_of(text)
+        return ast.parse(repr(held), mode="eval").body if isinstance(held, dict) else None
 
     def named(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
         """What a name holds: its only value, an import's, a parameter's default or what all calls give it."""
@@ -322,7 +322,7 @@ class _Finder:
         return self.settings[asked]
 
     def _at(self, path: list[str], depth: int) -> tuple[str, str] | None:
-        found = list(texts_at(path, self.text, self.script, self.launched.files))
+        found = self.texts(path)
         found += self.in_parsers(path[-1], depth + 1) if len(path) == 1 else ()
         if not found:
             self.read_imported()
@@ -333,6 +333,15 @@ class _Finder:
         if len(values) > 1 and self.may_be_chosen:  # each launch gives another file of settings
             self.choices[name] = sorted(values)
         return found[0] if len(values) == 1 else None
+
+    def texts(self, path: list[str]) -> list[tuple[str, str]]:
+        """The texts at `path` of the files of settings that the script names, or a module that it imports."""
+        found = list(texts_at(path, self.text, self.script, self.launched.files))
+        if not found:
+            self.read_imported()
+            names = [name for file, tree in self.trees.items() if file for name in files_named_in(tree)]
+            found = list(texts_at(path, "", self.script, names)) if names else []
+        return found
 
     def in_parsers(self, name: str, depth: int, adds: tuple[str, ...] = ("add_argument",)) -> Iterator[tuple[str, str]]:
         """What arguments and fields of that name usually hold: their defaults, or what the project's launches give."""
@@ -365,3 +374,8 @@ class _Finder:
                         self.choices[name] = [value for value in values if isinstance(value, str) and value]
                     elif isinstance(said := words.get("help"), ast.Constant):
                         self.helps[f"the help of {flag}"] = str(said.value)
+
+
+def _branches(node: ast.expr) -> list[ast.expr]:
+    """What an expression may be by its conditions: `A if test else B`."""
+    return [*_branches(node.body), *_branches(node.orelse)] if isinstance(node, ast.IfExp) else [node]

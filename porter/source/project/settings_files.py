@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import tomllib
@@ -18,8 +19,11 @@ from .modules import ABOVE
 CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml))["']""")
 ENDINGS = (".yaml", ".yml", ".json", ".toml")
 BESIDE = tuple(f"{below}*{ending}" for below in ("", "config/", "configs/", "conf/") for ending in ENDINGS)
-ANCHOR = re.compile(r"&\S")  # of YAML, by which a small file may hold what fills all memory
+ANCHOR = re.compile(r"&\S")
+ALIAS = re.compile(r"(?:^|[\s\[{,:-])\*\w")  # of an anchor of YAML: some dozens make a file of what fills all memory
+MOST_ALIASES = 6
 MOST_FILES = 40
+DEEPEST = 4  # files that name one another
 LARGEST = 200_000  # characters of a file
 
 
@@ -53,6 +57,11 @@ def settings_of(text: str) -> Any:
         return None
 
 
+def files_named_in(tree: ast.Module) -> list[str]:
+    """The files of settings that a module names."""
+    return _files_named(ast.unparse(tree))
+
+
 @lru_cache(MOST_FILES)
 def _files_named(text: str) -> list[str]:
     return CONFIG.findall(text)
@@ -62,9 +71,16 @@ def _of_named(path: list[str], files: Iterable[str], script: Path) -> Iterator[t
     folders = project_folders(script.absolute(), above=ABOVE)
     for written in files:
         file = next((folder / written for folder in folders if is_file(folder / written)), None)
+        file = file or (_below(written, script.absolute().parent) if "/" not in written else None)
         held = _at(path, file) if file is not None and not Path(written).is_absolute() else None
         if held:
             yield held, written
+
+
+def _below(name: str, folder: Path) -> Path | None:
+    """The only file of that name in the folders below the script's: `ROOT / "settings" / "train.yaml"`."""
+    found = [*chain.from_iterable(files_in(folder, tuple(f"{'*/' * depth}{name}" for depth in (1, 2))))]
+    return found[0] if len(found) == 1 else None
 
 
 def _of_those_beside(path: list[str], script: Path) -> Iterator[tuple[str, str]]:
@@ -74,11 +90,28 @@ def _of_those_beside(path: list[str], script: Path) -> Iterator[tuple[str, str]]
             yield held, str(file.relative_to(folder))
 
 
-def _at(path: list[str], file: Path) -> str:
-    held = _loaded(file)
+def _at(path: list[str], file: Path, depth: int = 0) -> str:
+    held = whole = _loaded(file)
     for key in path:
         held = held.get(key) if isinstance(held, dict) else None
-    return held if isinstance(held, str) else ""
+    if isinstance(held, str) or not isinstance(whole, dict) or depth > DEEPEST:
+        return held if isinstance(held, str) else ""
+    defaults = whole.get("defaults")
+    for chosen in defaults if isinstance(defaults, list) else ():
+        held = _of_group(path, chosen, file.parent, depth + 1)
+        if held:
+            return held
+    return ""
+
+
+def _of_group(path: list[str], chosen: Any, folder: Path, depth: int) -> str:
+    """What a file holds that another one's `defaults` name: `- model: phi` is model/phi.yaml."""
+    if isinstance(chosen, str):
+        return _at(path, folder / f"{chosen}.yaml", depth) if chosen != "_self_" else ""
+    for group, option in chosen.items() if isinstance(chosen, dict) else ():
+        if isinstance(option, str) and str(group).rpartition("/")[2] == path[0]:
+            return _at(path[1:], folder / str(group) / f"{option}.yaml", depth)
+    return ""
 
 
 def _loaded(file: Path) -> Any:
@@ -98,4 +131,5 @@ def _parsed(text: str, suffix: str) -> Any:
         return tomllib.loads(text)
     if suffix == ".json":
         return json.loads(text)
-    return None if ANCHOR.search(text) else yaml.safe_load(text)
+    too_many = ANCHOR.search(text) is not None and len(ALIAS.findall(text)) > MOST_ALIASES
+    return None if too_many else yaml.safe_load(text)

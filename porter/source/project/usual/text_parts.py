@@ -53,8 +53,21 @@ def changed_text(text: str, name: str, values: list[Any], taken: Any) -> str:
 
 def keys_of(node: ast.expr) -> tuple[str, list[str]] | None:
     """The name that `node` begins with and the keys behind it: `config["model"].get("name")`, `args.model`."""
+    root, keys = _parted(node)
+    return (root.id, keys) if isinstance(root, ast.Name) and keys else None
+
+
+def keys_loaded(node: ast.expr) -> list[str]:
+    """The keys behind a call that reads a file: `yaml.safe_load(open(PATH))["model"]`."""
+    root, keys = _parted(node)
+    reads = isinstance(root, ast.Call) and ast.unparse(root.func).endswith("load")
+    return keys if reads else []
+
+
+def _parted(node: ast.expr) -> tuple[ast.expr, list[str]]:
+    """What keys and attributes are asked of, and those."""
     keys: list[str] = []
-    while not isinstance(node, ast.Name):
+    while True:
         if isinstance(node, ast.Attribute):
             keys.append(node.attr)
             node = node.value
@@ -63,9 +76,9 @@ def keys_of(node: ast.expr) -> tuple[str, list[str]] | None:
             node = node.value
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
             if not node.args or not isinstance(node.args[0], ast.Constant):
-                return None
+                break
             keys.append(str(node.args[0].value))
             node = node.func.value
         else:
-            return None
-    return (node.id, keys[::-1]) if keys else None
+            break
+    return node, keys[::-1]

@@ -98,3 +98,36 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
                 yield target.id, value
             elif isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self":
                 yield target.attr, value
+
+
+@lru_cache(MODULES)
+def functions_of(tree: ast.Module) -> dict[str, ast.FunctionDef]:
+    """The functions at the top of a module, and what stands in them; of one name the last."""
+    return {node.name: node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def has_class(tree: ast.Module, name: str) -> bool:
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in declarations_of(tree))
+
+
+@lru_cache(256)
+def returned_by(function: ast.FunctionDef) -> ast.expr | None:
+    """The one expression that a function returns."""
+    values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
+    return values[0] if len({ast.dump(value) for value in values}) == 1 else None
+
+
+def items_set_in(tree: ast.Module, name: str, key: object) -> list[ast.expr]:
+    """What assignments of a module set an item of a name to: `CONFIG["model"] = "..."`."""
+    return _items_set(tree).get((name, key), [])
+
+
+@lru_cache(MODULES)
+def _items_set(tree: ast.Module) -> dict[tuple[str, object], list[ast.expr]]:
+    found: dict[tuple[str, object], list[ast.expr]] = {}
+    for node in nodes_of(tree):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                if isinstance(target.slice, ast.Constant) and isinstance(node, ast.Assign):
+                    found.setdefault((target.value.id, target.slice.value), []).append(node.value)
+    return found
