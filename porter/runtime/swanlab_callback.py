@@ -31,7 +31,7 @@ class SwanLabCallback(TrainerCallback):
         **settings: Any,
     ) -> None:
         self._settings = {
-            "project": project or os.getenv("SWANLAB_PROJECT"),
+            "project": project,
             "workspace": workspace,
             "experiment_name": experiment_name,
             "description": description,
@@ -49,7 +49,8 @@ class SwanLabCallback(TrainerCallback):
         self._begun = True
         swanlab = _swanlab()
         if not _runs(swanlab):
-            swanlab.init(**{name: value for name, value in self._settings.items() if value is not None})
+            settings = {**self._settings, "project": self._settings["project"] or os.getenv("SWANLAB_PROJECT")}
+            swanlab.init(**{name: value for name, value in settings.items() if value is not None})
         if hasattr(args, "to_dict"):
             swanlab.config.update(args.to_dict())
 

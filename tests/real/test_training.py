@@ -26,7 +26,7 @@ from porter.runtime.training.metrics_trainer import MetricsTrainer
 from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
 from porter.runtime.training.schedules import hf_schedule
 from porter.runtime.training.start_anew import start_anew
-from porter.runtime.training.trackers import begin_runs
+from porter.runtime.training.trackers import WandbRun, begin_runs
 from porter.runtime.training.train_result import train_result
 from porter.runtime.training.training_settings import (
     evaluate,
@@ -366,10 +366,18 @@ def test_only_the_trackers_asked_for(tmp_path: Path, capsys: pytest.CaptureFixtu
         "TensorboardBackend"
     ]
     assert "mlflow" in capsys.readouterr().out
-    options = metrics_options("wandb", tmp_path, run_name="a run", project="p")
+    options = metrics_options("wandb", tmp_path, run_name="a run")
     assert options is not None
     (factory,) = options.backend_kwargs["custom_backend"]
-    assert factory.keywords == {"project": "p", "name": "a run"}
+    assert factory.keywords == {"name": "a run"}
+
+
+def test_transformers_5_says_in_the_environment_where_tensorboard_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENSORBOARD_LOGGING_DIR", str(tmp_path / "asked"))
+    options = metrics_options("tensorboard", tmp_path / "runs")
+    assert options is not None and options.log_dir == str(tmp_path / "asked")
 
 
 def test_the_scripts_own_wandb_run_is_logged_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,21 +401,45 @@ def test_the_scripts_own_wandb_run_is_logged_to(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_wandb_run_begins_when_the_training_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A login may stand between the trainer and its training."""
+    """A login may stand between the trainer and its training, and the variables that say which run it is.
+
+    The run stays open for what the script logs behind the training, as transformers' does, until another begins.
+    """
     seen: list[Any] = []
     given = types.ModuleType("wandb")
-    given.run = None  # type: ignore[attr-defined]
-    given.init = lambda **settings: seen.append(settings["project"])  # type: ignore[attr-defined]
+
+    def init(**settings: Any) -> None:
+        seen.append((settings["project"], settings["name"]))
+        given.run = SimpleNamespace(url="")  # type: ignore[attr-defined]
+
+    def finish() -> None:
+        seen.append("end")
+        given.run = None  # type: ignore[attr-defined]
+
+    given.run, given.init, given.finish = None, init, finish  # type: ignore[attr-defined]
+    given.log = lambda values, step: seen.append((values, step))  # type: ignore[attr-defined]
     given.__spec__ = importlib.machinery.ModuleSpec("wandb", None)
     monkeypatch.setitem(sys.modules, "wandb", given)
-    options = metrics_options("wandb", tmp_path, project="p")
-    assert options is not None
-    trainer = SimpleNamespace(metrics_logger=SimpleNamespace(_backends=options.create_backends()))
+    monkeypatch.setattr(WandbRun, "open", None)
+    for name in ("WANDB_PROJECT", "WANDB_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    trainers = []
+    for asked in (None, "second"):
+        options = metrics_options("wandb", tmp_path, run_name=asked)
+        assert options is not None
+        trainers.append(SimpleNamespace(metrics_logger=SimpleNamespace(_backends=options.create_backends())))
     assert seen == []
-    begin_runs(trainer)
-    begin_runs(trainer)
-    assert seen == ["p"]
-    trainer.metrics_logger._backends[0].close()
+    monkeypatch.setenv("WANDB_PROJECT", "p")
+    monkeypatch.setenv("WANDB_NAME", "a name")
+    (first,), (second,) = (trainer.metrics_logger._backends for trainer in trainers)
+    begin_runs(trainers[0])
+    begin_runs(trainers[0])
+    first.close()
+    assert seen == [("p", "a name")] and given.run is not None
+    for backend in (first, second):  # JAX tells both
+        backend.log_scalar("/train/loss", 1.5, step=1)
+    assert seen[1:] == ["end", ("p", "second"), ({"train/loss": 1.5}, 1)]
+    second.close()
 
 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="would start a W&B run")

@@ -54,6 +54,15 @@ def test_the_lines_have_the_names_of_swanlabs_own_callback(swanlab: SwanLab) -> 
     assert swanlab.sent == [(3, {"single_value/train_loss": 1.0}), (3, curves)]
 
 
+def test_the_environment_says_the_project_when_training_begins(
+    swanlab: SwanLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    callback = SwanLabCallback(experiment_name="first")
+    monkeypatch.setenv("SWANLAB_PROJECT", "later")
+    train(callback)
+    assert swanlab.begun == [{"project": "later", "experiment_name": "first"}]
+
+
 def test_a_run_of_the_scripts_own_goes_on(swanlab: SwanLab) -> None:
     swanlab.init(project="own")
     train(SwanLabCallback("answers"))

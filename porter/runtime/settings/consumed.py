@@ -84,7 +84,7 @@ CONSUMED: dict[str, frozenset[str]] = {
     "training_config": frozenset(
         """
         eval_steps eval_strategy load_best_model_at_end logging_dir metric_for_best_model neftune_noise_alpha output_dir
-        project push_to_hub report_to resume_from_checkpoint run_name save_steps save_strategy save_total_limit
+        push_to_hub report_to resume_from_checkpoint run_name save_steps save_strategy save_total_limit
         """.split()
     ),
     "training_hooks": frozenset(

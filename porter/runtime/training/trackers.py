@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from importlib.util import find_spec
 from typing import Any
 
@@ -25,34 +26,36 @@ class _ActiveRun:
 
 class WandbRun:
     """A Tunix metrics backend whose run begins with the training, as transformers' does, not with the trainer: a login
-    or a run of the script's own may stand between the two. ImportError at once where wandb isn't installed.
+    a run of the script's own, or the variables that W&B reads may stand between the two. It stays open behind the
+    training, for what the script logs there. ImportError at once where wandb isn't installed.
 
     JAX hands every backend the values of all trainers; those that come before its own training are another's.
     """
 
     training: WandbRun | None = None  # the one whose training goes on
+    open: tuple[Any, Any] | None = None  # the run that the last training has begun, and its backend
 
-    def __init__(self, project: str, name: str | None) -> None:
-        self._project, self._name = project, name
+    def __init__(self, name: str | None) -> None:
+        self._name, self._ended = name, False
         self._backend: Any = None
         if jax.process_index() == 0:
             importlib.import_module("wandb")
 
     def begin(self) -> None:
         """Start the run, unless it has begun."""
-        if self._backend is None:
-            self._backend = _wandb_backend(self._project, self._name)
+        if WandbRun.training is not self:
+            _end_open_run()
+            self._backend, self._ended = _wandb_backend(self._name), False
             WandbRun.training = self
 
     def log_scalar(self, event: str, value: float, **kwargs: Any) -> None:
-        if WandbRun.training is None and "step" in kwargs:  # JAX's own measurements have none
+        if WandbRun.training is None and "step" in kwargs and not self._ended:  # JAX's own measurements have no step
             self.begin()
-        if self._backend is not None:
+        if WandbRun.training is self:
             self._backend.log_scalar(event, value, **kwargs)
 
     def close(self) -> None:
-        if self._backend is not None:
-            self._backend.close()
+        self._ended = True
         if WandbRun.training is self:
             WandbRun.training = None
 
@@ -64,17 +67,36 @@ def begin_runs(trainer: Any) -> None:
             backend.begin()
 
 
-def _wandb_backend(project: str, name: str | None) -> Any:
-    """Tunix's W&B backend; the script's own run where there is one, as transformers does.
+def _wandb_backend(name: str | None) -> Any:
+    """Tunix's W&B backend, named as transformers names a run; the script's own run where there is one.
 
     `wandb.init` returns an active run in any case, but asks for a key first where that run is disabled.
     """
-    if jax.process_index() == 0 and is_installed("wandb"):
-        import wandb  # type: ignore[import-not-found, unused-ignore]
+    run = _wandb_run()
+    if run is not None:
+        return _ActiveRun(run)
+    project = os.environ.get("WANDB_PROJECT", "huggingface")
+    made = WandbBackend(project=project, name=name or os.environ.get("WANDB_NAME"))
+    WandbRun.open = (_wandb_run(), made)
+    return made
 
-        if wandb.run is not None:
-            return _ActiveRun(wandb.run)
-    return WandbBackend(project=project, name=name)
+
+def _end_open_run() -> None:
+    """End the run that a training has left open, before the next has its own: their steps would be mixed up."""
+    if WandbRun.open is not None:
+        run, backend = WandbRun.open
+        if run is not None and run is _wandb_run():
+            backend.close()
+        WandbRun.open = None
+
+
+def _wandb_run() -> Any:
+    """The run that goes on; None where there is none, or no wandb, or on another process than the first."""
+    if jax.process_index() or not is_installed("wandb"):
+        return None
+    import wandb  # type: ignore[import-not-found, unused-ignore]
+
+    return wandb.run
 
 
 def is_installed(module: str) -> bool:

@@ -99,7 +99,6 @@ def training_config(
             args.report_to,
             getattr(args, "logging_dir", None) or os.path.join(args.output_dir, "runs"),
             args.run_name or (args.output_dir if names_runs(transformers) else None),
-            getattr(args, "project", None),
         ),
     )
 
@@ -141,13 +140,14 @@ def metrics_options(
     report_to: str | Sequence[str] | None,
     log_dir: str | os.PathLike[str],
     run_name: str | None = None,
-    project: str | None = None,
 ) -> MetricsLoggerOptions | None:
     """Options for the trackers in `report_to` and no others; None for none.
 
     Tunix on its own writes TensorBoard files always and starts a W&B run wherever wandb is installed. Trackers
-    that it doesn't know are named in one line and left out.
+    that it doesn't know are named in one line and left out. As in transformers the environment says when training
+    begins which project, entity and name a W&B run has; now it says the folder, by `TENSORBOARD_LOGGING_DIR`.
     """
+    log_dir = os.path.expanduser(os.environ.get("TENSORBOARD_LOGGING_DIR") or log_dir)
     wanted = [report_to] if isinstance(report_to, str) else list(report_to or [])
     if "all" in wanted:
         wanted = ["tensorboard", "wandb"] if is_installed("wandb") else ["tensorboard"]
@@ -156,8 +156,7 @@ def metrics_options(
         if name == "tensorboard":
             backends.append(partial(TensorboardBackend, log_dir=os.fspath(log_dir), flush_every_n_steps=100))
         elif name == "wandb":
-            project = os.environ.get("WANDB_PROJECT", project or "huggingface")
-            backends.append(partial(WandbRun, project=project, name=run_name))
+            backends.append(partial(WandbRun, name=run_name))
         else:
             main_print(f"report_to={name!r}: Tunix has no such tracker; nothing is sent to it")
     if not backends:

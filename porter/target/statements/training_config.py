@@ -281,7 +281,7 @@ def _saves_only(porting: Porting) -> bool:
 def _metrics(porting: Porting) -> list[Arg]:
     wanted = reporters(porting)
     if wanted == []:
-        unread(porting, "nothing is reported to a tracker", "log.dir", "log.run_name", "log.project")
+        unread(porting, "nothing is reported to a tracker", "log.dir", "log.run_name")
         return []
     names = Arg(porting.text("log.report_to") if wanted is None else python(wanted))
     options = [remarked(porting, names, "log.report_to")]
@@ -295,9 +295,6 @@ def _metrics(porting: Porting) -> list[Arg]:
         options.append(remarked(porting, Arg(porting.text("log.run_name"), "run_name"), "log.run_name"))
     elif (wanted is None or {"wandb", "all"} & {*wanted}) and is_named_after_folder(porting):
         options.append(Arg(porting.output_dir(), "run_name"))
-    project = porting.value("log.project")
-    if project is not None and not project.is_literal(None, "huggingface"):
-        options.append(remarked(porting, Arg(porting.text("log.project"), "project"), "log.project"))
     return [Arg(Call(porting.rt("metrics_options"), options), "metrics_logging_options")]
 
 
