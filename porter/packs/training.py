@@ -10,6 +10,7 @@ from ..engine.dating.argument_releases import rewritten_by
 from ..engine.dating.model_families import first_release_of
 from ..engine.dating.row_order import shuffling_in
 from ..engine.draft.findings import NO_FAMILY, NO_TASK
+from ..engine.reading.checkpoints.saved_adapters import is_merged_into, was_trained
 from ..engine.reading.kbit_preparation import say_float32_between
 from ..engine.reading.quantization import when_quantised
 from ..engine.receipts.marking import about, also
@@ -73,6 +74,7 @@ __all__ = [
     "is_given",
     "is_given_another",
     "is_in_reach",
+    "is_merged_into",
     "known_families",
     "made_by",
     "makers",
@@ -90,6 +92,7 @@ __all__ = [
     "table_of",
     "tables_by_class",
     "tables_of",
+    "was_trained",
     "when_quantised",
 ]
 

@@ -51,7 +51,7 @@ _HOMES = {
     "training.metrics_trainer": ("MetricsTrainer",),
     "facts.releases.mistral_means": ("mean_over", "undivided"),
     "settings.mixtures": ("get_dataset",),
-    "models.load_model": ("load_model",),
+    "models.load_model": ("load_model", "load_reference"),
     "training.optimizers": (
         "adamw_hf",
         "clip_by_global_norm",

@@ -132,7 +132,8 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     if porting.arguments_object:
         processes = processes_argument(porting, writing)
         kept = Arg(given(porting, f"{'RLOO' if rloo else 'GRPO'}Batches.from_args", porting.arguments_object))
-        call = Call(f"{runtime}.from_args", [kept, *data, functions, *processes])
+        further = [*processes, *_loaded_reference(porting)]
+        call = Call(f"{runtime}.from_args", [kept, *data, functions, *further], spread=bool(_loaded_reference(porting)))
         return assign(names.batches, call, indent)
     settings = {**ROLLOUTS, **(RLOO if rloo else GRPO)}
     _settle_top_k(porting)
@@ -155,6 +156,8 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
         arguments.append(Arg("False", "divides_by_made", WHOLE_ACCUMULATION))
     if leaves_adapter_out(porting):
         arguments.append(Arg('"base"', "reference", "# the model without adapters, as before TRL 0.27"))
+    else:
+        arguments += _loaded_reference(porting)
     fills = checkpoint_fills(porting)
     if fills:
         arguments.append(fills)
@@ -164,6 +167,12 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     usual = [place for place, (_, default) in settings.items() if _is_usual(porting, place, default)]
     silent = unwritten(porting, {**RUN, **settings}) + mark(porting, *usual)
     return assign(names.batches, Call(silent + runtime, arguments, spread=True), indent)
+
+
+def _loaded_reference(porting: Porting) -> list[Arg]:
+    """The reference loaded anew, where the model isn't its checkpoint any more."""
+    comment = porting.code.get("reference", "")
+    return [Arg('"checkpoint"', "reference", comment)] if comment else []
 
 
 def _settle_top_k(porting: Porting) -> None:

@@ -6,6 +6,7 @@ model = PeftModel.from_pretrained(base, "out/sft").merge_and_unload()
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import libcst as cst
@@ -22,7 +23,7 @@ from porter.packs.script import (
     small_statement,
     without_placement,
 )
-from porter.packs.training import Training, facts_of
+from porter.packs.training import Training, facts_of, is_merged_into
 from porter.packs.writing import mark_at
 
 PART_OF = "TP204"
@@ -36,6 +37,7 @@ IDLE = frozenset(
 )
 
 CHECKS = ("safe_merge", "progressbar")  # of merge_and_unload: they change nothing of what is merged
+FREES = re.compile(r"\brequires_grad_\((?:requires_grad=)?(?:True)?\)|\brequires_grad\s*=\s*True\b")
 BRANCHES = (cst.If, cst.IfExp, cst.For, cst.While, cst.ExceptHandler)
 
 
@@ -87,6 +89,27 @@ def write_merged(porting: Porting) -> None:
         _write(porting, call, base)
         for merge in merges_of(module, call):
             _unwrap(porting, merge)
+
+
+@step(Phase.NAME, of="trainer")
+def name_frozen(porting: Porting) -> None:
+    """An error where a merged model is trained as it is: PEFT has frozen its weights, and merging doesn't free them.
+
+    With gradient checkpointing the GPU run goes to its end all the same, without it it ends at its first step.
+    """
+    trainer = porting.trainer
+    if trainer is None or not is_merged_into(porting) or FREES.search(porting.module.text):
+        return
+    given = trainer.argument("peft_config")
+    asked = given is not None and not given.value.is_literal(None)
+    if asked or porting.inject is not None or porting.lora is not None or porting.of_role("inject"):
+        return
+    message = (
+        "PEFT has frozen every weight of a model that comes from PeftModel.from_pretrained, merged or not, and this "
+        "training gets no new adapters: the GPU run trains nothing, or ends at its first step; the port trains all."
+    )
+    fix = "model.requires_grad_(True) behind merge_and_unload() trains all weights there, too; or give a peft_config."
+    porting.find(PART_OF, "error", message, fix, trainer.line, trainer.column)
 
 
 def _write(porting: Porting, call: cst.Call, base: cst.BaseExpression) -> None:

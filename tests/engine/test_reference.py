@@ -133,3 +133,58 @@ def test_code_from_the_hub_has_its_line_at_the_reference_too() -> None:
     (row,) = [row for row in found.fields if row.source.endswith("trust_remote_code")]
     assert row.fate == "changed"
     assert found.after.splitlines()[row.places[0].line - 1].startswith("ref_model = rt.load_model")
+
+
+CHANGED = """\
+from datasets import load_dataset
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from trl import SFTTrainer, {kind}Config, {kind}Trainer
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+rows = load_dataset("x", split="train")
+def reward(completions, **kwargs):
+    return [1.0] * len(completions)
+{change}
+trainer = {kind}Trainer(model=model, {rewards}args={kind}Config("out", beta=0.1{more}), train_dataset=rows,
+    processing_class=tokenizer)
+trainer.train()
+"""
+MERGED = 'model = PeftModel.from_pretrained(model, "out/sft").merge_and_unload()\nmodel.requires_grad_(True)'
+TRAINED = "sft = SFTTrainer(model=model, train_dataset=rows, processing_class=tokenizer)\nsft.train()"
+RESIZED = "model.resize_token_embeddings(len(tokenizer))"
+
+
+def changed(kind: str, change: str, more: str = "") -> str:
+    rewards = "reward_funcs=reward, " if kind in ("GRPO", "RLOO") else ""
+    return CHANGED.format(kind=kind, change=change, rewards=rewards, more=more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "copies", "loads"),
+    [("GRPO", "0.18.2", "0.19.0"), ("DPO", "0.28.0", "0.29.0"), ("KTO", "1.1.0", "1.2.0"), ("RLOO", "", "0.22.0")],
+)
+def test_the_reference_is_loaded_anew_as_the_release_does(kind: str, copies: str, loads: str) -> None:
+    anew = 'reference="checkpoint"' if kind in ("GRPO", "RLOO") else "ref_model=rt.load_reference(model, mesh)"
+    found = check_becomes(changed(kind, MERGED), source_trl=loads)
+    assert anew in found.after and found.status == "ported"
+    assert any("without the adapter that is merged in" in finding.message for finding in found.findings)
+    older = port(changed(kind, MERGED), source_trl=copies) if copies else found
+    assert (anew in older.after) is not bool(copies)
+    assert anew not in port(changed(kind, ""), source_trl=loads).after  # the model is its checkpoint
+
+
+@pytest.mark.parametrize("change", [TRAINED, RESIZED])
+@pytest.mark.parametrize("kind", ["GRPO", "DPO"])
+def test_whatever_was_done_to_the_model(kind: str, change: str) -> None:
+    found = port(changed(kind, change), source_trl="1.9.2")
+    assert 'reference="checkpoint"' in found.after or "rt.load_reference(model, mesh)" in found.after
+    adapters = changed(kind, change).replace("processing_class", "peft_config=LoraConfig(r=4),\n    processing_class")
+    of_adapters = port("from peft import LoraConfig\n" + adapters, source_trl="1.9.2").after
+    assert '"checkpoint"' not in of_adapters and "load_reference" not in of_adapters
+
+
+def test_a_loss_without_a_reference_loads_none() -> None:
+    beforehand = port(changed("DPO", MERGED, ", precompute_ref_log_probs=True"), source_trl="1.9.2")
+    assert "load_reference" not in beforehand.after  # of the model as it starts
+    assert 'checkpoint"' not in port(changed("GRPO", MERGED).replace("0.1", "0.0"), source_trl="1.9.2").after

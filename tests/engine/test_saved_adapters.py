@@ -104,14 +104,36 @@ MERGED = [
 @pytest.mark.parametrize("load", MERGED)
 @pytest.mark.parametrize("extra", ["", ", peft_config=LoraConfig(r=8)"])
 def test_a_saved_adapter_merged_before_the_training(load: str, extra: str) -> None:
-    source = script(f"{load}model.config.use_cache = False\n", "DPO").replace(",\n)", f"{extra},\n)")
+    source = script(f"{load}model.config.use_cache = False\nmodel.requires_grad_(True)\n", "DPO").replace(
+        ",\n)", f"{extra},\n)"
+    )
     source = source.replace("import PeftModel", "import LoraConfig, PeftModel")
     ported = port(f"{source}trainer.save_model('last')\n")
     assert ported.status == "ported", ported.findings
     assert ' = rt.merge_adapter(base, "out/sft", mesh)\n' in ported.after
     assert "merge_and_unload" not in ported.after and "use_cache" not in ported.after
+    assert "requires_grad" not in ported.after
     assert ("rt.apply_lora(model" in ported.after) is bool(extra)
     assert f"rt.save_{'adapter' if extra else 'model'}(model, 'last'" in ported.after
+
+
+@pytest.mark.parametrize(
+    ("behind", "trainer", "frozen"),
+    [
+        ("", "", True),
+        ("", ", peft_config=LoraConfig(r=8) if len(ASKED) else None", False),
+        ("for p in model.parameters():\n    p.requires_grad = True\n", "", False),
+        ("model = get_peft_model(model, LoraConfig(r=8))\n", "", False),
+    ],
+)
+@pytest.mark.parametrize("kind", ["SFT", "DPO"])
+def test_a_merged_model_is_frozen_until_somebody_frees_it(behind: str, trainer: str, frozen: bool, kind: str) -> None:
+    """PEFT freezes the base when it loads an adapter, and leaves it so when it merges."""
+    source = script(MERGED[0] + behind, kind).replace(",\n)", f"{trainer},\n)")
+    source = source.replace("import PeftModel", "import LoraConfig, PeftModel, get_peft_model")
+    ported = port(f"import sys\nASKED = sys.argv\n{source}")
+    found = [finding.severity for finding in ported.findings if "frozen every weight" in finding.message]
+    assert found == (["error"] if frozen else []), ported.findings
 
 
 @pytest.mark.parametrize(
@@ -133,8 +155,14 @@ def test_what_another_library_loads_and_merges_is_not_known() -> None:
     assert port(script('model = other.load(base, "out/sft").merge_and_unload()\n')).status == "partial"
 
 
+def adapted(load: str) -> str:
+    """A script whose trainer gets new adapters: what was merged is frozen without."""
+    source = script(load).replace(",\n)", ", peft_config=LoraConfig(r=8),\n)")
+    return source.replace("import PeftModel", "import LoraConfig, PeftModel")
+
+
 def test_a_function_that_merges_and_one_loaded_in_the_same_expression() -> None:
-    lines = script(MERGED[0]).splitlines(keepends=True)
+    lines = adapted(MERGED[0]).splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if line.startswith("base = "))
     load = lines[at].removeprefix("base = ").rstrip()
     made = f"def start(path):\n    return PeftModel.from_pretrained({load}, path, subfolder='v1').merge_and_unload()\n"
@@ -153,7 +181,7 @@ def test_a_function_that_merges_and_one_loaded_in_the_same_expression() -> None:
     ],
 )
 def test_a_function_that_may_give_the_model_back_before_it_merges(between: str, merged: bool) -> None:
-    lines = script(MERGED[0]).splitlines(keepends=True)
+    lines = adapted(MERGED[0]).splitlines(keepends=True)
     at = next(number for number, line in enumerate(lines) if line.startswith("base = "))
     loaded = f"    {lines[at]}    model = PeftModel.from_pretrained(base, path)\n"
     made = f"def start(path, merge):\n{loaded}    {between}\n    return model.merge_and_unload()\n"

@@ -459,6 +459,51 @@ def test_the_reference_may_be_the_base_of_adapters(
         said(adapted, "policy")
 
 
+@pytest.mark.parametrize("kind", ["grpo", "rloo"])
+def test_the_reference_may_be_the_checkpoint(
+    tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path, kind: str
+) -> None:
+    """TRL's own reference is the stored model, whatever was done to the one that it is given."""
+    import jax.numpy as jnp
+    import torch
+    import trl
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from porter import runtime as rt
+
+    folder, name = tiny("qwen3"), kind.upper()
+    rows = [{"prompt": text, "answer": "say"} for text in QUESTIONS]
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    common: dict[str, Any] = {"num_generations": GENERATIONS, "max_completion_length": LONGEST, "beta": 0.1}
+    theirs = AutoModelForCausalLM.from_pretrained(folder, dtype="float32", attn_implementation="eager")
+    with torch.no_grad():
+        theirs.model.norm.weight.mul_(1.5)
+    usual = {"bf16": False, "use_cpu": True, "gradient_checkpointing": False, "report_to": "none"}
+    args = getattr(trl, f"{name}Config")(str(tmp_path), per_device_train_batch_size=16, **common, **usual)
+    trainer = getattr(trl, f"{name}Trainer")(theirs, REWARDS, args, Dataset.from_list(rows), None, tokenizer)
+    assert float(trainer.ref_model.model.norm.weight.detach().abs().sum()) * 1.5 == pytest.approx(
+        float(theirs.model.norm.weight.detach().abs().sum())
+    )
+
+    mesh = tiny_mesh(2, 2)
+    model: Any = rt.load_model(str(folder), mesh, dtype=jnp.float32)
+    loss = {"loss": rt.PolicyLoss(beta=common.pop("beta"))} if kind == "grpo" else {}
+
+    def said(reference: str) -> list[Any]:
+        made = getattr(rt, f"{name}Batches")(
+            rows, tokenizer, mesh, model, reward_funcs=REWARDS, max_steps=1, batch_size=16, reference=reference,
+            **common, **loss,
+        )  # fmt: skip
+        rollouts = rollouts_of(made, completions_of(5, tokenizer.eos_token_id))
+        return [rollout.reference_logps for rollout in rollouts]
+
+    stored = said("start")
+    model.final_norm.w.set_value(model.final_norm.w.get_value() * 1.5)
+    assert not np.allclose(said("start"), stored, rtol=0, atol=1e-3)
+    assert np.allclose(said("checkpoint"), stored, rtol=0, atol=1e-6)
+
+
 def test_prompts_and_order_are_trls(trainers: Any, ours: Any) -> None:
     """RepeatSampler's prompts, over two epochs, and the tokens that `generate` is given."""
     trainer = trainers["grpo"]

@@ -76,7 +76,7 @@ def sampling_of(
     return Sampling(max_tokens, ends, tokenizer.pad_token_id, **found)
 
 
-def shared_settings(args: Any, processes: int) -> dict[str, Any]:
+def shared_settings(args: Any, processes: int, reference: str | None = None) -> dict[str, Any]:
     """What GRPOConfig and RLOOConfig have both, as arguments of their batches."""
     strategy = str(getattr(args.eval_strategy, "value", args.eval_strategy))
     if strategy != "no":
@@ -106,7 +106,7 @@ def shared_settings(args: Any, processes: int) -> dict[str, Any]:
         "dealing": own.dealing,
         "leftovers": dated.leftovers,
         "divides_by_made": dated.divides_by_made,
-        "reference": own.policy_reference,
+        "reference": reference or own.policy_reference,
         "checkpoint_fills": None if args.use_vllm else dated.checkpoint_fills,
         "raise_batch_size": release(args.of_trl, unsloth=args.of_unsloth or "").raises_batch,
         "mask_truncated_completions": args.mask_truncated_completions,

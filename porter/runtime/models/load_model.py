@@ -33,6 +33,7 @@ class ModelInfo:
 
     `vocabulary`: the rows of its embedding where `resize_vocabulary` has taken some away, else None.
     `generation_json`: what the script has set in its generation_config, as JSON.
+    `dtype`, `compute_dtype`: what `load_model` was told, or settled on.
     """
 
     id: str
@@ -42,6 +43,8 @@ class ModelInfo:
     quantization: Quantization | None = None
     vocabulary: int | None = None
     generation_json: str = "{}"
+    dtype: str | None = None
+    compute_dtype: str | None = None
 
     @property
     def config(self) -> dict[str, Any]:
@@ -65,7 +68,7 @@ def load_model(
     compute_dtype: Any = None,
     revision: str | None = None,
     quantization: Any = None,
-    family: str | Path | None = None,
+    family: str | Path | Family | None = None,
 ) -> nnx.Module:
     """The Tunix model of a Hub id or a local folder, its weights sharded over `mesh` (axes fsdp and tp).
 
@@ -74,8 +77,8 @@ def load_model(
     `compute_dtype` is what the layers compute in where Tunix separates the two (qwen2, qwen3, gemma4); None, and in
     the other families always, means the weights' dtype. `quantization` holds the layers' linears as bitsandbytes does:
     "nf4", "fp4", "int8", or a BitsAndBytesConfig; such a base is frozen. Of one of Unsloth's mirrors in 4 bits
-    (`unsloth/mistral-7b-bnb-4bit`) the weights that it was made from are loaded, in nf4. `family` is the file of a
-    model family table that the porter does not know, relative to the running script.
+    (`unsloth/mistral-7b-bnb-4bit`) the weights that it was made from are loaded, in nf4. `family` is a model family
+    that the porter does not know, or the file of its table, relative to the running script.
 
     Raises UnknownFamily for an architecture without a table or a setting that Tunix ignores; ValueError for a mesh
     that does not divide a tensor, or a checkpoint with missing, superfluous or quantised tensors, all by name.
@@ -86,7 +89,7 @@ def load_model(
         model_id, revision, quantization = base, None, "nf4"
     folder = _folder(model_id, revision)
     config = _read_config(folder)
-    extra = [] if family is None else [read_family(_beside_script(family))]
+    extra = [] if family is None else [family if isinstance(family, Family) else read_family(_beside_script(family))]
     found = family_of(config, str(model_id), extra)
     missing = [axis for axis in ("fsdp", "tp") if axis not in mesh.shape]
     if missing:
@@ -120,9 +123,40 @@ def load_model(
         if tensor.buffer:
             _make_buffer(model, tensor.tunix)
     patches.padding_learns_nothing(model, {**found.table["defaults"], **text_config(config)}.get("pad_token_id"))
-    model.porter = ModelInfo(str(model_id), str(folder), found, json.dumps(config), asked)
+    types: Any = {
+        "dtype": str(dtype),
+        "compute_dtype": None if compute_dtype is None else str(jnp.dtype(compute_dtype)),
+    }
+    model.porter = ModelInfo(str(model_id), str(folder), found, json.dumps(config), asked, **types)
     sidecar.describe(model)
     return model
+
+
+def load_reference(model: nnx.Module, mesh: jax.sharding.Mesh) -> nnx.Module | None:
+    """The checkpoint of `model` loaded anew, in its types; None for a model with adapters, whose base is the reference.
+
+    So trainers of TRL make themselves a reference: without what was merged into the model, trained or resized since it
+    was loaded. GRPOTrainer since 0.19, RLOOTrainer 0.22, DPOTrainer 0.29, KTOTrainer 1.2; before, they copied it.
+
+    ValueError where the model got rows for new tokens, which the checkpoint hasn't: the source ends at one of them.
+    """
+    if jax.tree.leaves(nnx.state(model, nnx.LoRAParam)):
+        return None
+    info: ModelInfo = model.porter
+    rows = text_config(info.config).get("vocab_size", 0)
+    if (info.vocabulary or 0) > rows:
+        raise ValueError(
+            f"the reference is {info.id} as it is stored, which has {rows} tokens of the model's {info.vocabulary}: "
+            "the source ends at the first of the others. Save the resized model, and load that"
+        )
+    return load_model(
+        info.path,
+        mesh,
+        dtype=info.dtype,
+        compute_dtype=info.compute_dtype,
+        quantization=info.quantization,
+        family=info.family,
+    )
 
 
 def tunix_config(family: Family, config: Mapping[str, Any], dtype: Any, compute_dtype: Any = None) -> Any:

@@ -25,8 +25,9 @@ class PreferenceTrainer(PeftTrainer):
     """Tunix's PeftTrainer with one of the preference losses (`rt.dpo_loss(...)`, `rt.orpo_loss(...)`, ...).
 
     The reference is `ref_model`; without one the base under the adapters, in the same weights; without adapters a copy
-    of the model as it is now, as TRL makes itself one. Its log-probabilities are computed from each batch as it is fed.
-    The metrics of the loss are logged beside it under TRL's names.
+    of the model as it is now, as TRL made itself one (later releases load theirs: `rt.load_reference(model, mesh)`).
+    Its log-probabilities are computed from each batch as it is fed. The metrics of the loss are logged beside it under
+    TRL's names.
 
     Tunix's own DPOTrainer is not exact here: it takes the mean of every micro-batch, whatever fills it; it pads
     prompts on the left, which Gemma 2's window and TRL's positions don't allow for; without a ref_model it leaves the

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -40,6 +40,7 @@ from ..hosts import processes as hosts
 from ..hosts.global_arrays import on_mesh, placed
 from ..losses.policy_loss import PolicyLoss, completion_logps
 from ..losses.token_loss import model_inputs
+from ..models.load_model import load_reference
 from ..rows import tokenization
 from ..rows.rows import is_stream
 from .dealing import checked, dealt, mixed
@@ -62,7 +63,8 @@ class GRPOBatches:
     `batch_size`: completions of one micro-step of the GPU run over all its `processes` (TRL counts completions, Tunix's
     own learner prompts); `model` is the one that trains, its adapters in. The reference of `loss.beta` is the model as
     it is now, with new adapters the base model; with `reference="base"` it has none, as before 0.27, which differs
-    where they come from a folder. The other arguments are GRPOConfig's, with its names and defaults (`epochs`:
+    where they come from a folder; with "checkpoint" a model without adapters is loaded anew for it, see
+    `load_reference`. The other arguments are GRPOConfig's, with its names and defaults (`epochs`:
     num_train_epochs). `max_prompt_length`, of releases before 0.26, keeps the last tokens of longer prompts;
     `only_eos_token`, of those before 1.15, ends completions at the tokenizer's end token alone, not at every one of the
     checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before 0.16)
@@ -184,21 +186,28 @@ class GRPOBatches:
         self._ends = {*sampling.ends, tokenizer.pad_token_id}
         self._sampler = Sampler(model, mesh, sampling, self.length - max_completion_length)
         self._wrt = nnx.LoRAParam if jax.tree.leaves(nnx.state(model, nnx.LoRAParam)) else nnx.Param
-        self._reference = self._weights_of(reference) if self.loss.beta else None
-        graph = nnx.graphdef(model)
-        self._logps = jax.jit(partial(_logps, graph, length=max_completion_length, temperature=of_loss))
+        settings: dict[str, Any] = {"length": max_completion_length, "temperature": of_loss}
+        self._logps = jax.jit(partial(_logps, nnx.graphdef(model), **settings))
+        self._reference = self._logps_of(reference, settings) if self.loss.beta else None
         self._metrics: list[list[dict[str, float]]] = []
         self._said_by_rewards: dict[str, float] = {}
         self._skipped = 0
         if jax.process_index() == 0:
             print(self)
 
-    def _weights_of(self, reference: str) -> Any:
-        """What trains, as the reference has it: a copy, or adapters of zeros, which leave the base as it is."""
-        if reference not in ("start", "base"):
-            raise ValueError(f"reference={reference!r} is not known; choose start or base")
+    def _logps_of(self, reference: str, settings: Mapping[str, Any]) -> Callable[..., jax.Array]:
+        """How the reference scores tokens, given what of the model doesn't train: by a copy of what does, by adapters
+        of zeros, which leave the base as it is, or by the checkpoint alone.
+        """
+        if reference not in ("start", "base", "checkpoint"):
+            raise ValueError(f"reference={reference!r} is not known; choose start, base or checkpoint")
+        if reference == "checkpoint" and (loaded := load_reference(self._model, self._mesh)) is not None:
+            graph, *weights = nnx.split(loaded, self._wrt, ...)
+            own = jax.jit(partial(_logps, graph, **settings))
+            return lambda rest, tokens: own(*weights, tokens)
         off = reference == "base" and self._wrt is nnx.LoRAParam
-        return jax.tree.map(lambda array: array * 0 if off else array, nnx.state(self._model, self._wrt))
+        kept = jax.tree.map(lambda array: array * 0 if off else array, nnx.state(self._model, self._wrt))
+        return lambda rest, tokens: self._logps(kept, rest, tokens)
 
     @classmethod
     def from_args(
@@ -211,10 +220,11 @@ class GRPOBatches:
         *,
         reward_funcs: RewardFunc | Sequence[RewardFunc],
         processes: int = 1,
+        reference: str | None = None,
     ) -> GRPOBatches:
         """The batches of a GRPOConfig whose values are known only when the script runs.
 
-        `processes`: how many processes the GPU run was launched with.
+        `processes`: how many processes the GPU run was launched with. `reference`: another than its release's.
         """
         return cls(
             dataset,
@@ -226,7 +236,7 @@ class GRPOBatches:
             reward_weights=training_args.reward_weights,
             scale_rewards=training_args.scale_rewards,
             multi_objective_aggregation=training_args.multi_objective_aggregation,
-            **shared_settings(training_args, processes),
+            **shared_settings(training_args, processes, reference),
         )
 
     def __iter__(self) -> Iterator[Batch]:
@@ -333,8 +343,7 @@ class GRPOBatches:
             _, trained, rest = nnx.split(self._model, self._wrt, ...)
             with self._mesh:
                 old = to_host(self._logps(trained, rest, tokens)) if self._needs_old else None
-                first = self._reference
-                reference = None if first is None else to_host(self._logps(first, rest, tokens))
+                reference = None if self._reference is None else to_host(self._reference(rest, tokens))
             for place, rollout in enumerate(rows):
                 rollout.old_logps = None if old is None else old[place]
                 rollout.reference_logps = None if reference is None else reference[place]

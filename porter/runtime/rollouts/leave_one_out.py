@@ -48,6 +48,7 @@ class RLOOBatches(GRPOBatches):
         *,
         reward_funcs: RewardFunc | Sequence[RewardFunc],
         processes: int = 1,
+        reference: str | None = None,
     ) -> RLOOBatches:
         """The batches of an RLOOConfig whose values are known only when the script runs."""
         return cls(
@@ -62,7 +63,7 @@ class RLOOBatches(GRPOBatches):
             reward_weights=training_args.reward_weights,
             reward_clip_range=training_args.reward_clip_range,
             normalize_advantages=training_args.normalize_advantages,
-            **shared_settings(training_args, processes),
+            **shared_settings(training_args, processes, reference),
         )
 
     @property

@@ -214,7 +214,8 @@ class AbstractRun:
 
         models = importlib.import_module(runtime.__name__ + ".models.load_model")
         families = importlib.import_module(runtime.__name__ + ".facts.families")
-        extra = [] if family is None else [families.read_family(models._beside_script(family))]
+        table = family if isinstance(family, families.Family | None) else models._beside_script(family)
+        extra = [] if table is None else [table]
         try:
             config = read_config(str(model_id), self.request["model"], families, extra)
         except FileNotFoundError as unknown:
@@ -239,7 +240,8 @@ class AbstractRun:
             loading = importlib.import_module(runtime.__name__ + ".models.quantized_loading")
             model = loading.quantize_shapes(model, found, config, asked)
         self.configs[str(model_id)] = config
-        model.porter = models.ModelInfo(str(model_id), str(model_id), found, json.dumps(config), asked)
+        types = {"dtype": str(dtype), "compute_dtype": compute_dtype and str(jnp.dtype(compute_dtype))}
+        model.porter = models.ModelInfo(str(model_id), str(model_id), found, json.dumps(config), asked, **types)
         return model
 
     def adjust(self, model: Any) -> None:

@@ -11,7 +11,7 @@ import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
 from ...script.fill_from_tables import fill_site, plain_version, table_of, trainers_known
-from ...script.flow import origins
+from ...script.flow import origins, put_in_again
 from ...script.sites import Argument, Site, facts_of
 from ...script.training import Training
 
@@ -72,12 +72,14 @@ def leaves_adapter_out(porting: Training) -> bool:
     if not policy or starts_from_adapter(porting) or porting.known("loss.beta") == 0:
         return False
     injected = [site for site in porting.sites if site.role == "inject"]
-    return any(is_saved(porting, site) for site in injected) or (bool(injected) and _was_trained(porting, trainer))
+    return any(is_saved(porting, site) for site in injected) or (bool(injected) and was_trained(porting))
 
 
-def _was_trained(porting: Training, trainer: Site) -> bool:
+def was_trained(porting: Training) -> bool:
     """Whether a trainer in front of this one gets the same model."""
-    module, model = porting.module, trainer.argument("model")
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    model = trainer.argument("model")
     own = {*origins(module, model.node)} if model is not None else set()
     for call in module.calls_that(lambda call: (module.qualified(call.func) or "") in trainers_known(porting)):
         named = [each.value for each in call.args if each.keyword is not None and each.keyword.value == "model"]
@@ -86,6 +88,15 @@ def _was_trained(porting: Training, trainer: Site) -> bool:
             if any(own & {*origins(module, value)} for value in named or first):
                 return True
     return False
+
+
+def is_merged_into(porting: Training) -> bool:
+    """Whether a saved adapter is merged into the model before it is trained."""
+    module = porting.module
+    merged: Mapping[cst.CSTNode, cst.BaseExpression] = module.memory.get("merged", {})
+    loads = {*porting.loads, porting.model.node if porting.model is not None else None}
+    again = put_in_again(module)
+    return any(not loads.isdisjoint(origins(module, base)) for call, base in merged.items() if call not in again)
 
 
 def starts_from_adapter(porting: Training) -> bool:
