@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+from etils import epath  # type: ignore[import-untyped]
 
 from .facts.field_tables import version_key
+from .training.record import best_until
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,21 @@ class BestMetric:
         return value > than if self.greater else value < than
 
 
+class Best(NamedTuple):
+    """The best evaluation so far, by transformers' names; the checkpoint of one that has none is that of the best with
+    one."""
+
+    best_metric: float
+    best_global_step: int
+    best_model_checkpoint: str | None
+
+
 @dataclass
 class TrainerState:
-    """What a callback may read; transformers' names and meaning. `best`: what `best_metric` is the best of."""
+    """What a callback may read; transformers' names and meaning.
+
+    `best`: what `best_metric` is the best of; `bests`: all that were it so far.
+    """
 
     global_step: int = 0
     epoch: float | None = None
@@ -69,6 +83,7 @@ class TrainerState:
     is_world_process_zero: bool = field(default_factory=lambda: jax.process_index() == 0)
     is_local_process_zero: bool = True
     best: BestMetric = BestMetric()
+    bests: list[Best] = field(default_factory=list)
 
 
 @dataclass
@@ -182,6 +197,7 @@ class Events:
             self.state.num_train_epochs = math.ceil(self.state.max_steps / self._steps_per_epoch)
         self._saved = train_ctx.checkpoint_manager.latest_step()
         self._last = self._begun = -1
+        self._resume(train_ctx)
         self._tell("on_train_begin", train_ctx)
 
     def micro_batch(self, train_ctx: Any) -> None:
@@ -225,6 +241,7 @@ class Events:
             if policy is not None and (saved or policy.among == "named"):
                 policy.step = step if saved else None
                 self.state.best_model_checkpoint = f"{train_ctx.config.checkpoint_root_directory}/{step}"
+            self.state.bests.append(Best(value, step, self.state.best_model_checkpoint))
 
     def check_best(self, train_ctx: Any, metrics: Mapping[str, Any]) -> None:
         """ValueError where the evaluation before the first step has no metric that the script compares by."""
@@ -243,6 +260,19 @@ class Events:
     def finish(self, train_ctx: Any, step: int) -> None:
         if step == self._last:
             self._tell("on_train_end", train_ctx)
+
+    def _resume(self, train_ctx: Any) -> None:
+        """The best so far of the run that goes on, which its record has: transformers reads it of the checkpoint."""
+        step, folder = int(train_ctx.train_steps), train_ctx.config.checkpoint_root_directory
+        found = best_until(folder, step) if step and folder is not None and not self.state.bests else {}
+        if not found:
+            return
+        best = Best(**found)
+        self.state.best_metric, self.state.best_global_step, self.state.best_model_checkpoint = best
+        self.state.bests.append(best)
+        policy, named = best_policy(train_ctx.config), str(best.best_model_checkpoint).rsplit("/", 1)[-1]
+        if policy is not None and policy.step is None and named.isdigit() and (epath.Path(folder) / named).is_dir():
+            policy.step = int(named)
 
     def _tell_of_save(self, train_ctx: Any, step: int) -> None:
         """on_save, if a checkpoint came since it was told last."""

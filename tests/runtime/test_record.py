@@ -14,7 +14,7 @@ import numpy as np
 import optax
 import pytest
 
-from porter.runtime.callbacks import TrainerCallback, TrainerState
+from porter.runtime.callbacks import KeepBest, TrainerCallback, TrainerState
 from porter.runtime.losses.preference_losses import kto_loss, orpo_loss
 from porter.runtime.training.hooks import log_every
 from porter.runtime.training.record import NAME, OURS
@@ -55,8 +55,13 @@ class Trainer:
 
     def _save_last_checkpoint(self) -> None: ...
 
-    def train(self, hooks: Any, until: int, *, save: int = 0, killed: bool = False) -> None:
-        """Steps with the losses 1 / step, a checkpoint every `save`; `killed`: nothing comes behind the last one."""
+    def train(
+        self, hooks: Any, until: int, *, save: int = 0, killed: bool = False, evaluated: dict[int, float] | None = None
+    ) -> None:
+        """Steps with the losses 1 / step, a checkpoint every `save`; `killed`: nothing comes behind the last one.
+
+        `evaluated`: the losses of evaluations behind steps.
+        """
         hooks.on_train_start(self)
         while self.train_steps < until:
             for _ in range(self.config.gradient_accumulation_steps or 1):
@@ -72,11 +77,17 @@ class Trainer:
             if save and self.train_steps % save == 0:
                 self.checkpoints.append(self.train_steps)
                 (Path(self.config.checkpoint_root_directory) / str(self.train_steps)).mkdir(parents=True)
+            if evaluated and self.train_steps in evaluated:
+                self.evaluate(hooks, evaluated[self.train_steps])
         if killed:
             return
         hooks.on_train_end(self)
         hooks.on_train_step_end(self, self.train_steps, self._prev_buffered_train_metrics.loss)
         self.close()
+
+    def evaluate(self, hooks: Any, loss: float) -> None:
+        self.metrics_logger = SimpleNamespace(get_metric_history=lambda *names: np.array([loss]))
+        hooks.on_eval_step_end(self, loss)
 
 
 def batch() -> dict[str, np.ndarray]:
@@ -189,6 +200,46 @@ def test_transformers_reads_it_and_the_rest_stands_where_it_has_room(tmp_path: P
         "adam_beta1": 0.9, "adam_beta2": 0.999, "adam_epsilon": 1e-8, "max_grad_norm": 1.0, "weight_decay": 1e-4,
     }  # fmt: skip
     assert re.fullmatch("[0-9a-f]{64}", ours["port"].get("sha256", "0" * 64))
+
+
+def test_a_finished_run_that_is_started_again_ends_as_transformers_does(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    class Tells(TrainerCallback):
+        def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            told.append("the end")
+
+    hooks, trainer = log_every(1, callbacks=[Tells()]), Trainer(tmp_path, steps=6)
+    hooks.on_train_start(trainer)
+    hooks.on_train_end(trainer)
+    (line,) = hooks.history
+    assert (line["train_loss"], line["step"], told) == (0.0, 6, ["the end"])
+    assert record(tmp_path)["log_history"][-1]["train_loss"] == 0.0
+
+
+@pytest.mark.parametrize("left", ["both", "the run's", "the checkpoint's"])
+def test_the_best_so_far_goes_on_in_a_resumed_run(tmp_path: Path, left: str) -> None:
+    """As transformers reads it from the checkpoint: a worse one takes neither its place nor its checkpoint."""
+    hooks, trainer = log_every(1), Trainer(tmp_path)
+    trainer.config.checkpointing_options = SimpleNamespace(preservation_policy=KeepBest(2))
+    trainer.train(hooks, 7, save=2, killed=True, evaluated={2: 1.5, 4: 1.8, 6: 1.2})
+    if left == "the checkpoint's":
+        (tmp_path / NAME).unlink()
+    elif left == "the run's":  # ended before there was one of step 6
+        (tmp_path / "4" / NAME).unlink()
+        found = record(tmp_path)
+        found |= {"best_metric": 1.5, "best_global_step": 2, "best_model_checkpoint": f"{tmp_path}/2"}
+        (tmp_path / NAME).write_text(json.dumps(found))
+    resumed, policy = Trainer(tmp_path, steps=4), KeepBest(2)
+    resumed.config.checkpointing_options = SimpleNamespace(preservation_policy=policy)
+    hooks = log_every(1)
+    hooks.on_train_start(resumed)
+    best = hooks.state.best_metric, hooks.state.best_global_step, hooks.state.best_model_checkpoint, policy.step
+    assert best == (1.5, 2, f"{tmp_path}/2", 2)
+    resumed.checkpoints, resumed.train_steps = [2, 4, 6], 6
+    resumed.evaluate(hooks, 1.9)
+    assert (policy.step, hooks.state.best_metric) == (2, 1.5)
+    assert record(tmp_path)["best_global_step"] == 2
 
 
 def test_a_resumed_run_goes_on_without_gap_or_double(tmp_path: Path) -> None:

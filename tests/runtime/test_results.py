@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +35,16 @@ def test_the_speed_of_the_run() -> None:
     assert found["epoch"] == 0.5 and found["train_loss"] == 2.0
 
 
+def test_a_resumed_run_counts_the_steps_before_it_as_the_trainer_does() -> None:
+    made = trainer([3.0, 1.0])
+    made.train_steps = 8
+    assert rt.train_result(made).training_loss == 0.5
+
+
 def test_a_run_of_no_step() -> None:
-    found = rt.train_result(trainer([]))
-    assert found.global_step == 0 and math.isnan(found.training_loss)
+    """Tunix's logger has no history then, as where a finished run is started again."""
+    made = trainer([])
+    made.metrics_logger.get_metric_history = lambda prefix, name, mode: {}[mode]
+    made.train_steps = 6
+    found = rt.train_result(made, SimpleNamespace(steps=6, steps_per_epoch=3))
+    assert (found.global_step, found.training_loss, found.metrics) == (6, 0.0, {"train_loss": 0.0, "epoch": 2.0})

@@ -24,6 +24,7 @@ from ..settings.intervals import interval
 from .recording import Recording
 from .stopping import Stopping
 from .trackers import begin_runs
+from .train_result import of_all_steps
 
 
 def log_every(
@@ -200,6 +201,9 @@ class LogLines(TrainingHooks):
         self._stopping.ended(train_ctx)
         self._events.ended(train_ctx)
         self.recording.ended(train_ctx, self.state)
+        if self._ends == self._first:  # nothing was left to train
+            self._say(self._summary(train_ctx, self._ends), train_ctx)
+            self._events.finish(train_ctx, self._ends)
 
     @property
     def state(self) -> TrainerState:
@@ -231,11 +235,11 @@ class LogLines(TrainingHooks):
         return self._with_epoch(line | found, step)
 
     def _summary(self, train_ctx: Any, step: int) -> dict[str, float]:
-        """The Trainer's last line; `train_loss` is the mean over the steps of this run."""
+        """The Trainer's last line."""
         seconds = time.perf_counter() - (self.started or 0.0)
         speed = round((train_ctx.config.max_steps or step) / seconds, 3)
         line = {"train_runtime": round(seconds, 4), "train_steps_per_second": speed}
-        return self._with_epoch({**line, "train_loss": self._total / max(step - self._first, 1)}, step)
+        return self._with_epoch({**line, "train_loss": of_all_steps(self._total, step)}, step)
 
     def _found(self, train_ctx: Any, after: int, until: int) -> dict[str, float]:
         """What is logged beside loss and rate: the last step's gradient norm, means over the steps after `after`."""

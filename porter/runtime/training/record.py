@@ -158,6 +158,19 @@ BLANK: dict[str, Any] = {
 }
 
 
+def best_until(folder: Any, step: int) -> dict[str, Any]:
+    """`best_metric`, `best_global_step` and `best_model_checkpoint` as an earlier run left them at `step`; or nothing.
+
+    The checkpoint's own record has them as of its step; the run's may have gone on behind it.
+    """
+    for path in (epath.Path(folder) / str(step) / NAME, epath.Path(folder) / NAME):
+        found = _read(path) or {}
+        at = found.get("best_global_step")
+        if isinstance(at, int) and at <= step and isinstance(found.get("best_metric"), int | float):
+            return {name: found.get(name) for name in ("best_metric", "best_global_step", "best_model_checkpoint")}
+    return {}
+
+
 def _read(path: Any) -> dict[str, Any] | None:
     """A state file that an earlier run left; None where there is none that can be read."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from ..callbacks import TrainerState
 from ..hosts.global_arrays import whole
 from .record import Record
 from .run_facts import facts, learning_rate
+from .train_result import of_all_steps
 
 IGNORED = -100
 TOKENS = "num_tokens"  # TRL's name of the tokens fed so far, padding left out
@@ -111,6 +111,8 @@ class Recording:
         """The loop is over; its last step is still to come, unless there was none."""
         self._ends = int(train_ctx.train_steps)
         if self._record is not None:
+            if self._ends == self._first:
+                self._record.add(self._summary(self._ends))
             self._write(train_ctx, state, now=True)
 
     def _counted(self, train_ctx: Any) -> dict[str, float]:
@@ -130,10 +132,10 @@ class Recording:
         return {**line, "step": step}
 
     def _summary(self, step: int) -> dict[str, Any]:
-        """The Trainer's last line; `train_loss` is the mean over the steps of this run."""
+        """The Trainer's last line."""
         seconds = time.perf_counter() - self._began
         line = {"train_runtime": seconds, "train_steps_per_second": (step - self._first) / seconds}
-        line["train_loss"] = float(np.mean(self._losses)) if self._losses else math.nan
+        line["train_loss"] = of_all_steps(float(np.sum(self._losses)), step)
         if self._steps_per_epoch:
             line["epoch"] = step / self._steps_per_epoch
         return {**line, "step": step}
@@ -148,16 +150,14 @@ class Recording:
         """The fields of transformers' TrainerState that `lines` are the history of."""
         step = max((line["step"] for line in lines), default=0)
         tokens = next((line[TOKENS] for line in reversed(lines) if TOKENS in line), 0)
-        best = state.best_global_step is not None and state.best_global_step <= step
+        best = next((each for each in reversed(state.bests) if each.best_global_step <= step), None)
         return {
             "global_step": step,
             "epoch": step / self._steps_per_epoch if self._steps_per_epoch else 0,
             "max_steps": state.max_steps,
             "num_train_epochs": state.num_train_epochs,
             "num_input_tokens_seen": int(tokens),
-            "best_metric": state.best_metric if best else None,
-            "best_global_step": state.best_global_step if best else None,
-            "best_model_checkpoint": state.best_model_checkpoint if best else None,
+            **(best._asdict() if best is not None else {}),
         }
 
     def _follow(self, train_ctx: Any, state: TrainerState) -> None:

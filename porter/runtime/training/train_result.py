@@ -21,16 +21,25 @@ class TrainResult:
 def train_result(trainer: Any, batches: Any = None) -> TrainResult:
     """Steps, mean loss and speed of the run that has just ended, as transformers' `Trainer.train()` returns them.
 
-    `training_loss` is the mean over the optimizer steps of this run, those before a resumption left out. The seconds
-    are those from the run's start until this call, compilation included; rows and epochs are counted by `batches`.
+    `training_loss` is the sum over this run's optimizer steps by the number of all steps: of a resumed run the Trainer,
+    too, counts those before it and not their losses. It is 0 where nothing was left to train. The seconds are those
+    from the run's start until this call, compilation included; rows and epochs are counted by `batches`.
     """
-    losses = trainer.metrics_logger.get_metric_history(trainer.metrics_prefix, "loss", "train")
-    loss = float(np.mean(losses)) if len(losses) else float("nan")
     steps = int(trainer.train_steps)
+    try:
+        losses = trainer.metrics_logger.get_metric_history(trainer.metrics_prefix, "loss", "train")
+    except KeyError:  # no step has been reported
+        losses = ()
+    loss = of_all_steps(float(np.sum(losses)), steps)
     metrics = _speed(trainer, batches) | {"train_loss": loss}
     if batches is not None:
         metrics["epoch"] = steps / batches.steps_per_epoch
     return TrainResult(steps, loss, metrics)
+
+
+def of_all_steps(losses: float, steps: int) -> float:
+    """The Trainer's `train_loss`: the sum over the steps of a run by the number of all, also those before it."""
+    return losses / max(steps, 0.001)
 
 
 def _speed(trainer: Any, batches: Any) -> dict[str, float]:
