@@ -27,6 +27,7 @@ args = SFTConfig("out", report_to="none", save_steps=10, eval_steps=10, {setting
 trainer = SFTTrainer("Qwen/Qwen3-0.6B", args, train_dataset=rows["train"], eval_dataset=rows["test"], {metrics})
 trainer.train()
 """
+MADE = 'SFTConfig("out", report_to=input(), eval_strategy="steps", eval_steps=10, prediction_loss_only=True)'
 BOTH = "compute_metrics=score, preprocess_logits_for_metrics=best"
 
 
@@ -76,6 +77,34 @@ def test_nothing_is_computed_where_nothing_is_evaluated() -> None:
     check_becomes(
         script("") + "print(trainer.evaluate())\n", "rt.MetricsTrainer(", "rt.evaluate(trainer, eval_batches)"
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ('SFTConfig("out", eval_strategy="steps", eval_steps=10, prediction_loss_only=bool(input()))', "bool(input())"),
+        ("HfArgumentParser(SFTConfig).parse_args_into_dataclasses()[0]", "args.prediction_loss_only"),
+        ("made()", "args.prediction_loss_only"),
+    ],
+)
+def test_the_run_may_leave_the_metrics_out(config: str, said: str) -> None:
+    text = script().replace("def score", f"def made():\n    return {MADE}\n\n\ndef score")
+    line = next(line for line in text.splitlines() if line.startswith("args = "))
+    text = text.replace(line, f"args = {config}").replace(
+        "rows = ", "from transformers import HfArgumentParser\n\nrows = "
+    )
+    found = port(text)
+    assert "    compute_metrics=score,\n" in found.after, found.after
+    assert f"    prediction_loss_only={said},\n" in found.after, found.after
+    rows = [row for row in found.fields if row.source.endswith("prediction_loss_only")]
+    assert all(row.fate == "exact" for row in rows), rows
+
+
+@pytest.mark.parametrize("settings", ["prediction_loss_only=True", "prediction_loss_only=bool(input())"])
+def test_without_metrics_none_are_left_out(settings: str) -> None:
+    found = port(script(f'eval_strategy="steps", {settings}', ""))
+    row = next(row for row in found.fields if row.source == "SFTConfig.prediction_loss_only")
+    assert (row.fate, row.reason) == ("dropped", "no metric is computed") and "MetricsTrainer" not in found.after
 
 
 def test_inputs_are_handed_on_by_either_name() -> None:

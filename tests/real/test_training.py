@@ -111,6 +111,21 @@ def run_tunix(
     return trainer, hooks
 
 
+def test_prediction_loss_only_leaves_the_metrics_out() -> None:
+    """As in transformers, which keeps no predictions then; batches of the whole evaluation aren't asked for, either."""
+    config = TrainingConfig(eval_every_n_steps=5, max_steps=5)
+    for alone in (True, False):
+        trainer = MetricsTrainer(
+            Line(), optax.sgd(0.1), config, compute_metrics=lambda _: {"x": 1.0}, prediction_loss_only=alone
+        ).with_loss_fn(loss_fn)
+        if alone:
+            trainer.train(BATCHES, EVAL)
+            assert trainer.evaluated == {} and "eval_x" not in evaluate(trainer, EVAL)
+        else:
+            with pytest.raises(ValueError, match="compute_metrics needs batches"):
+                trainer.train(BATCHES, EVAL)
+
+
 def test_an_epoch_at_a_time_trains_as_one_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same steps, log lines and losses; the last step of an epoch is known when the epoch is over."""
     whole, lines = run_tunix(tmp_path, data=[*BATCHES, *BATCHES], max_steps=2 * STEPS)

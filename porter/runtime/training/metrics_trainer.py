@@ -24,6 +24,7 @@ class MetricsTrainer(PeftTrainer):
     GPU process had, and runs on the device, jitted where it can be; what it returns is gathered as the Trainer gathers
     it, batches padded to one width with -100. `compute_metrics(EvalPrediction)` gets NumPy arrays. Without the first
     all logits come to the host, as on the GPUs. `include_for_metrics`: "inputs", the token ids, or nothing.
+    `prediction_loss_only` leaves the metrics out.
 
     The evaluation batches are those of `SFTBatches.evaluation` or `TrainerBatches.evaluation`. Their rows are not
     packed. With `compute_metrics` None this is a PeftTrainer.
@@ -40,11 +41,12 @@ class MetricsTrainer(PeftTrainer):
         compute_metrics: ComputeMetrics | None = None,
         preprocess_logits_for_metrics: Preprocess | None = None,
         include_for_metrics: Sequence[str] = (),
+        prediction_loss_only: bool = False,
     ) -> None:
         unknown = sorted(set(include_for_metrics) - {"inputs"})
         if unknown:
             raise ValueError(f"include_for_metrics: the port has 'inputs', not {unknown[0]!r}")
-        self._compute_metrics = compute_metrics
+        self._compute_metrics = None if prediction_loss_only else compute_metrics
         self._inputs = "inputs" in include_for_metrics
         self._preprocess = Preprocessing(preprocess_logits_for_metrics)
         self._gathered: Gathered | None = None

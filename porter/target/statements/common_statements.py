@@ -16,7 +16,7 @@ import libcst as cst
 
 from ...engine.dating.row_order import shuffling_in
 from ...engine.loops.parts import loop_parts
-from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, mark_row, unread
+from ...engine.receipts.marking import given, keys_at, mark, mark_keywords, mark_of, mark_row, unread, unread_unless
 from ...engine.script.following.may_be_none import is_none_somewhere, is_tested_for_none
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument
@@ -345,6 +345,7 @@ def trained_model(porting: Porting) -> Arg:
 def metrics_arguments(porting: Porting) -> list[Arg]:
     """compute_metrics and what belongs to it, where the source evaluates."""
     given = metrics_of(porting)
+    unread_unless(porting, "no metric is computed", keys_at(porting, "eval.loss_only"))
     if given is None:
         return []
     if not computes_metrics(porting):
@@ -365,4 +366,8 @@ def metrics_arguments(porting: Porting) -> list[Arg]:
     elif wanted:
         asked = Arg(python(wanted), "include_for_metrics")
         arguments.append(remarked(porting, asked, "eval.include", "eval.include_inputs"))
+    alone = porting.value("eval.loss_only")
+    if alone is not None and not alone.known:
+        asked = Arg(porting.text("eval.loss_only"), "prediction_loss_only")
+        arguments.append(remarked(porting, asked, "eval.loss_only"))
     return arguments

@@ -106,6 +106,7 @@ def main():
         compute_metrics=compute_metrics if training_args.do_eval else None,
         preprocess_logits_for_metrics=preprocess_logits_for_metrics if training_args.do_eval else None,
         include_for_metrics=training_args.include_for_metrics,
+        prediction_loss_only=training_args.prediction_loss_only,
     ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
     trainer.with_training_hooks(rt.training_hooks(training_args, batches, schedule))
     with mesh:
