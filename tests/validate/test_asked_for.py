@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from transformers import TrainingArguments
 
-from porter.validate.jax_side.observe_jax import told_where_whole
+from porter.validate.jax_side.observe_jax import patch_trainer
 from porter.validate.torch_side.asked_for import ASKED, asked_for, named_folder, stops_early
 from porter.validate.torch_side.observer_torch import Observer
 from tests.validate import forked
@@ -105,13 +105,24 @@ def test_a_training_is_whole_with_its_steps_however_it_ends(
     assert Observer.has_all_steps(observer, trainer) is whole
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_port_that_fails_behind_its_steps_is_compared_as_its_source_is(whole: bool) -> None:
-    told: list[str] = []
-    observer = SimpleNamespace(has_all_steps=whole, finished=told.append)
-    with pytest.raises(TypeError), told_where_whole(observer, "trainer"):
-        raise TypeError("on_train_end() takes 1 positional argument but 4 were given")
-    assert told == ["trainer"] * whole
+def test_a_port_that_fails_behind_its_steps_is_compared_as_its_source_is(
+    whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tunix.sft.peft_trainer import PeftTrainer
+
+    for name in ("__init__", "train", "_post_process_train_step", "_write_metrics", "close"):
+        monkeypatch.setattr(PeftTrainer, name, getattr(PeftTrainer, name))
+    told: list[Any] = []
+    observer: Any = SimpleNamespace(has_all_steps=whole, finished=told.append, done=False, begin=lambda trainer: None)
+    observer.batches = lambda trainer, batches: batches
+    patch_trainer(observer)
+    trainer = PeftTrainer.__new__(PeftTrainer)  # which has nothing to train: it fails there
+    trainer.metrics_logger, trainer.metrics_prefix = SimpleNamespace(metric_exists=lambda *names: False), ""
+    with pytest.raises(AttributeError):
+        trainer.train([])
+    assert told == [trainer] * whole
 
 
 @pytest.mark.parametrize("best", [True, False])

@@ -22,7 +22,7 @@ from porter.validate.running.calling import (
     made_up_object,
     training_of,
 )
-from porter.validate.world.platforms import kfp
+from porter.validate.world.start import special
 
 TRAINS = "    trainer = SFTTrainer(model)\n    trainer.train()\n"
 
@@ -85,7 +85,7 @@ def test_parameters_go_by_annotation_and_name() -> None:
 
 
 def test_a_pipelines_component_gets_files_of_its_parameters_names() -> None:
-    names = kfp()
+    names = special()["kfp.dsl"]()
 
     def train(dataset, output_model, config) -> None: ...  # type: ignore[no-untyped-def]
 

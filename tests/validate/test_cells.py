@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from porter.validate.running.cells import RESTARTED, run_cells
+from porter.validate.running.script import run_script
 from porter.validate.world import shell_lines
 
 
@@ -23,12 +24,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *sources: str) -> list[str]:
+def notebook(folder: Path, *sources: str) -> Path:
     made = [{"cell_type": "code", "source": source, "metadata": {}, "outputs": []} for source in sources]
     path = folder / "train.ipynb"
     path.write_text(json.dumps({"cells": made, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}))
+    return path
+
+
+def run(folder: Path, *sources: str) -> list[str]:
     notes: list[str] = []
-    run_cells(str(path), notes.append)
+    run_cells(str(notebook(folder, *sources)), notes.append)
     return notes
 
 
@@ -55,6 +60,22 @@ def test_magics_do_what_the_rest_of_the_notebook_needs(folder: Path) -> None:
     assert (folder / "out/here").read_text() == "after 8"
     assert (folder / "out/8").is_dir() and (folder / "deep").is_dir() and (folder / "out/said").read_text() == "made\n"
     assert notes == [shell_lines.SHOWN]
+
+
+@pytest.mark.parametrize(
+    ("side", "trained", "ends"), [("source-x1", False, 0), ("source-x1", True, 1), ("rows", False, 1)]
+)
+def test_what_fails_beside_the_training_is_left_out_until_it_has_trained(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, side: str, trained: bool, ends: int
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pytest"])
+    monkeypatch.setattr(sys, "path", ["here", *sys.path])
+    trains = "class Net:\n    def train(self): open('found', 'w')\nNet().train()"
+    path, notes = notebook(folder, "rows = open('nowhere')\nprint(rows)", trains), list[str]()
+    (folder / side).mkdir()
+    assert run_script(str(path), [], folder / side, notes.append, lambda: trained) == ends
+    assert (folder / "found").exists() is (ends == 0)
+    assert [each.partition(" failed")[0] for each in notes] == ["\"rows = open('nowhere')\""] * (ends == 0)
 
 
 def test_what_is_not_run_is_said(folder: Path) -> None:
