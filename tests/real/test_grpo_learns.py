@@ -86,3 +86,17 @@ def test_on_the_same_completions_both_train_the_same(
         --report_to none"""
     verdict = validate(*trls_own, Options(steps=4, mesh=(8, 1), meshes=((2, 4),), arguments=tuple(flags.split())))
     assert verdict.equal, verdict.to_json()
+
+
+@long
+def test_a_reward_that_ends_on_made_up_rows_stands_in_on_both_sides(tmp_path: Path) -> None:
+    says, ends = "1.0 / max(1, len(set(completion)))", 'float(completion.index("no completion has it"))'
+    pair = [tmp_path / f"grpo_one_reward{end}.py" for end in ("", "_tunix")]
+    for path in pair:
+        text = (Path(__file__).parent / "scripts" / path.name).read_text("utf-8")
+        assert says in text
+        path.write_text(text.replace(says, ends), "utf-8")
+    verdict = validate(*pair, Options(steps=1, mesh=(1, 1), meshes=()))
+    assert verdict.equal, verdict.to_json()
+    (said,) = (each for each in verdict.notes if "ends on made-up rows" in each)
+    assert said.startswith("reward_few_words: ") and "ValueError: substring not found" in said
