@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,8 @@ from porter.validate.stand_ins.sampled.rollouts import (
     levelled,
     sampling_of,
 )
+
+from . import forked
 
 
 @pytest.mark.parametrize(
@@ -68,6 +71,22 @@ def test_the_sources_rewards_are_added_up_in_float64_and_its_advantages_are_floa
     assert found.dtype == torch.float32 and said == ["rounded"]
     assert found.tolist() == pytest.approx(((exact - exact.mean()) / (exact.std() + 1e-4)).tolist(), abs=1e-7)
     assert gather(torch.ones(3)).dtype == torch.float32  # RLOO's kl
+
+
+WATCHED = """
+import torch
+from trl.trainer import grpo_trainer, rloo_trainer
+from porter.validate.stand_ins.sampled.rollouts import watch_source
+watch_source(*[lambda *said: None] * 4)
+print([module.gather(torch.ones(2, 2)).dtype for module in (grpo_trainer, rloo_trainer)])
+"""
+
+
+@pytest.mark.real
+@pytest.mark.long
+def test_trls_trainers_gather_rewards_in_float64(tmp_path: Path) -> None:
+    done = forked.run(WATCHED, cwd=tmp_path)
+    assert done.stdout.strip() == "[torch.float64, torch.float64]", done.stderr
 
 
 class Old:
