@@ -41,6 +41,11 @@ APPLY = "def apply(site, porting):\n    "
 GONE = f"{APPLY}porting.remove_statement(site.node, ID, 'it goes')\n"
 
 
+def saying(folder: Path, more: str) -> Path:
+    """A pack of what its pack.toml says `more`, whose one rule answers nothing."""
+    return pack(folder, GONE, names='MATCHES = ("acme.none()",)', more=more)
+
+
 def after(text: str, *packs: Path, status: str = "ported", **options: object) -> Port:
     found = port(text, rules=packs, **options)
     assert found.status == status, found.findings
@@ -123,7 +128,7 @@ CONDITIONS = [
 @pytest.mark.parametrize(("code", "there", "gone"), CONDITIONS)
 def test_conditions_are_decided(tmp_path: Path, code: str, there: str, gone: str) -> None:
     row = '[[rewrite]]\nid = "ACME2"\nmatch = "acme.on()"\naction = "always"\nreason = "it is"\n'
-    by_row = pack(tmp_path / "row", GONE, names='MATCHES = ("acme.none()",)', more=row)
+    by_row = saying(tmp_path / "row", row)
     by_rule = pack(
         tmp_path / "rule", f"{APPLY}decide(porting, site, True, 'it is')\n", names='MATCHES = ("acme.on()",)'
     )
@@ -180,7 +185,7 @@ match = ["acme.wrap()", "acme.see()", "acme.Engine().fit()"]
 action = "remove"
 reason = "torch's"
 """
-    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=facts)
+    folder = saying(tmp_path / "acme", facts)
     script = sft_script(
         "import acme, acme_gpu\nprobe = acme_gpu.Probe()\ncard = acme.card(0)\nacme.see(probe, card)",
         between="model = acme.wrap(model)\nengine = acme.Engine()\nmodel = engine.fit(model)\n"
@@ -200,7 +205,7 @@ beside_training = ["acme"]
 backwards = ["acme"]
 language_models = ["acme"]
 """
-    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=facts)
+    folder = saying(tmp_path / "acme", facts)
     own = "import acme\n\n\nclass OwnTrainer:\n    def train(self): ...\n\n\nOwnTrainer().train()\n"
     assert port(own).status == "unchanged"
     said = after(own, folder, status="unsupported").findings
@@ -218,7 +223,7 @@ core_distributions = ["acme-gpu"]
 [facts.import_needs]
 "acme.*_layers" = "acme"
 """
-    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=facts)
+    folder = saying(tmp_path / "acme", facts)
     lines = "import os\nimport acme\nfrom acme.own_layers import Layer\n\nos.system('pip install acme-gpu rich')\n"
     found = after(sft_script(lines, after="trainer.train()\nprint(acme.VERSION, Layer)"), folder)
     said = [each for each in found.findings if each.message.startswith("acme is still used here")]
@@ -239,7 +244,7 @@ match = ["acme.Wrap()"]
 action = "remove"
 reason = "torch's"
 """
-    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=facts)
+    folder = saying(tmp_path / "acme", facts)
     script = sft_script("import acme\nfrom acme.deep.wraps import Wrap", between="model = Wrap(model)")
     script = script.replace('dtype="bfloat16"', "dtype=acme.BF16")
     found = after(script, folder).after
@@ -274,7 +279,7 @@ match = ["acme.chat()"]
 action = "remove"
 reason = "it changes nothing"
 """
-    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=facts)
+    folder = saying(tmp_path / "acme", facts)
     (folder / "table.toml").write_text(PAIR)
     script = sft_script("import acme", between="model, tokenizer = acme.chat(model, tokenizer)")
     load = 'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")'
@@ -308,7 +313,7 @@ default = { "1.0" = "True" }
 
 def test_a_library_that_recomputes_by_itself_is_named_in_the_port(tmp_path: Path) -> None:
     more = '[reads]\nacme = ">=1.0"\n[[table]]\nid = "ACME2"\nfile = "table.toml"\nrole = "model"\n'
-    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=more + 'positional = ["name"]\n')
+    folder = saying(tmp_path / "acme", more + 'positional = ["name"]\n')
     (folder / "table.toml").write_text(PAIR + RECOMPUTES)
     load = 'AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")'
     script = sft_script("import acme").replace(load, 'acme.load("Qwen/Qwen3-0.6B")')
@@ -340,7 +345,7 @@ default = { "1.0" = "1e-3", "2.0" = "1e-4", "3.0" = "1e-5" }
 def test_the_release_of_a_packs_own_library(tmp_path: Path, line: str, rate: str) -> None:
     more = '[[table]]\nid = "ACME2"\nfile = "table.toml"\nrole = "arguments"\n'
     more += '[[evidence]]\nname = "acme.start"\nkeyword = "mode"\ngone = "3.0"\n'
-    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=more)
+    folder = saying(tmp_path / "acme", more)
     (folder / "table.toml").write_text(TABLE)
     script = sft_script(f"import acme\n{line}").replace("args=SFTConfig(", "args=acme.Config(")
     assert f"linear_schedule({rate}" in after(script, folder).after
