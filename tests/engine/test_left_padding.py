@@ -42,22 +42,24 @@ def test_older_sft_trainers_say_so(release: str, word: str, line: str, packing: 
     assert any(finding.message == UNTRAINED for finding in ported.findings) is said
 
 
+COLLATED = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForSeq2Seq, Trainer, TrainingArguments
+from mine import collate
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", attn_implementation="{attention}")
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
+{line}
+rows = load_dataset("mine/tokens", split="train")
+trainer = Trainer(model=model, args=TrainingArguments("out"), train_dataset=rows, data_collator={collator})
+trainer.train()
+{after}
+"""
+
+
 @pytest.mark.parametrize(("given", "told"), [("eager", True), ("flash_attention_2", True), ("sdpa", False)])
 def test_batches_know_the_attention_of_padding(given: str, told: bool) -> None:
-    text = f"""from datasets import load_dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForSeq2Seq, Trainer, TrainingArguments
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", attn_implementation="{given}")
-tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
-{LEFT}
-trainer = Trainer(
-    model=model,
-    args=TrainingArguments("out"),
-    train_dataset=load_dataset("mine/tokens", split="train"),
-    data_collator=DataCollatorForSeq2Seq(tokenizer),
-)
-trainer.train()
-"""
+    text = COLLATED.format(attention=given, line=LEFT, collator="DataCollatorForSeq2Seq(tokenizer)", after="")
     assert (f'attention="{given}",  # decides' in port(text).after) is told
     right = text.replace(LEFT, "")
     unpadded = "flash" in given  # whose padding sees nothing, wherever it is
@@ -168,18 +170,5 @@ trainer.train()
     ],
 )
 def test_the_collator_pads(collator: str, tokenizer: str, told: bool) -> None:
-    text = f"""from datasets import load_dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForSeq2Seq, Trainer, TrainingArguments
-from mine import collate
-
-model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", attn_implementation="eager")
-tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen2.5-0.5B")
-{OTHER}
-rows = load_dataset("mine/tokens", split="train")
-trainer = Trainer(
-    model=model, args=TrainingArguments("out"), train_dataset=rows, data_collator={collator}{tokenizer}
-)
-trainer.train()
-{LEFT}
-"""
+    text = COLLATED.format(attention="eager", line=OTHER, collator=collator + tokenizer, after=LEFT)
     assert ('attention="eager",  # decides' in port(text).after) is told
