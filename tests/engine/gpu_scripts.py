@@ -18,6 +18,7 @@ TAIL = """model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype=
 )
 trainer.train()
 """
+DEVICE = 'device = "cuda" if torch.cuda.is_available() else "cpu"\n'
 
 
 def script(before: str = "", *, more: str = "", extra: str = "", folder: str = '"out"') -> str:
