@@ -4,80 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from porter.validate.comparing import compare as checks
-from porter.validate.comparing.preferences import stored_metrics
 from porter.validate.comparing.tolerances import BF16, FLOAT32, tolerances
-from porter.validate.comparing.trace import Row, Step, Trace
-from porter.validate.comparing.verdict import Check, Verdict
-from porter.validate.run import check_trains
-from porter.validate.running.processes import RunFailed
+from porter.validate.comparing.trace import Row, Step
+from porter.validate.comparing.verdict import Verdict
 
-STEPS = 12
-A = "base_model.model.model.layers.{}.self_attn.{}.lora_A.weight"
-NAMES = [A.format(layer, name) for layer in (0, 1) for name in ("q_proj", "k_proj")]
-CONFIG = {
-    "optimizer": "adamw",
-    "beta1": 0.9,
-    "beta2": 0.999,
-    "epsilon": 1e-8,
-    "weight_decay": 0.01,
-    "max_grad_norm": 1.0,
-    "steps": STEPS,
-    "lora_scaling": [2.0],
-    "tensors": {name: [4, 8] for name in NAMES},
-}
-
-
-def dataset() -> list[Row]:
-    """Forty rows; the first half of each is a prompt."""
-    draw = np.random.default_rng(0)
-    rows = []
-    for length in draw.integers(12, 30, 40):
-        tokens = draw.integers(3, 500, length)
-        labels = np.where(np.arange(length) < length // 2, -100, tokens)
-        rows.append(Row.of(tokens, labels))
-    return rows
-
-
-def run(rows: list[Row] | None = None, order: list[int] | None = None) -> Trace:
-    """A trace of twelve steps of four rows, two micro-batches each."""
-    rows = dataset() if rows is None else rows
-    order = list(np.random.default_rng(1).permutation(len(rows))) if order is None else order
-    draw = np.random.default_rng(2)
-    rates = [1e-3 * (1 - step / STEPS) for step in range(STEPS)]
-    steps = []
-    for number in range(STEPS):
-        picked = tuple(rows[order[(4 * number + place) % len(order)]] for place in range(4))
-        row_loss = tuple(float(row.trained * draw.uniform(4, 8)) for row in picked)
-        loss = sum(row_loss) / sum(row.trained for row in picked)
-        steps.append(Step(picked, (2, 2), rates[number], loss, 1.0 + number / 10, row_loss))
-    initial = {name: draw.normal(size=(4, 8)).astype(np.float32) for name in NAMES}
-    return Trace(
-        config=CONFIG,
-        steps=tuple(steps),
-        schedule=tuple(rates),
-        initial=initial,
-        final={name: array + np.float32(0.1) for name, array in initial.items()},
-        dataset=tuple(row.mark for row in rows),
-    )
-
-
-def with_config(trace: Trace, **settings: Any) -> Trace:
-    return replace(trace, config={**trace.config, **settings})
-
-
-def with_steps(trace: Trace, change: Callable[[int, Step], Step]) -> Trace:
-    return replace(trace, steps=tuple(change(number, step) for number, step in enumerate(trace.steps)))
-
-
-def first(source: Trace, port: Trace) -> Check:
-    return next(check for check in checks.compare(source, port, FLOAT32) if check.status == "differs")
+from .synthetic_traces import CONFIG, NAMES, STEPS, A, dataset, first, run, with_config, with_steps
 
 
 def test_equal_runs() -> None:
@@ -286,12 +223,6 @@ def test_losses_that_drift_apart() -> None:
     assert "slowly" in check.cause
 
 
-def test_a_nan_in_the_middle_is_no_equality() -> None:
-    port = with_steps(run(), lambda number, step: replace(step, loss=float("nan")) if number == 7 else step)
-
-    assert (first(run(), port).name, first(run(), port).step) == (checks.LOSS, 8)
-
-
 def test_another_gradient_norm() -> None:
     port = with_steps(run(), lambda number, step: replace(step, grad_norm=step.grad_norm * 1.01))
     check = first(run(), port)
@@ -309,131 +240,9 @@ def test_one_tensor_that_ends_elsewhere() -> None:
     assert NAMES[0] in check.detail
 
 
-def test_weights_that_the_port_never_wrote() -> None:
-    final = {name: run().final[name] for name in NAMES[1:]}
-
-    assert "were not compared" in first(run(), replace(run(), final=final)).cause
-
-
-@pytest.mark.parametrize("side", ["source", "port", "both"])
-def test_an_empty_comparison_fails(side: str) -> None:
-    empty = Trace(config=CONFIG)
-    source, port = (empty if side in (name, "both") else run() for name in ("source", "port"))
-    found = tuple(checks.compare(source, port, FLOAT32))
-
-    assert not Verdict("a.py", "b.py", found).equal
-    assert next(check for check in found if check.status == "differs").name == checks.BATCHES
-
-
-def test_batches_without_a_trained_token_fail() -> None:
-    def masked(number: int, step: Step) -> Step:
-        return replace(step, rows=tuple(Row(row.tokens, np.full_like(row.labels, -100)) for row in step.rows))
-
-    empty = with_steps(run(), masked)
-
-    assert (first(empty, empty).name, first(empty, empty).cause) == (checks.BATCHES, "nothing to compare")
-
-
-def test_training_that_changes_nothing_fails() -> None:
-    still = replace(run(), final=run().initial)
-
-    assert first(still, still).name == first(still, run()).name == first(run(), still).name == checks.WEIGHTS
-
-
-def test_weights_without_a_gradient_are_not_compared() -> None:
-    flat = with_steps(replace(run(), final=run().initial), lambda number, step: replace(step, grad_norm=0.0))
-
-    both = next(check for check in checks.compare(flat, flat, FLOAT32) if check.name == checks.WEIGHTS)
-    assert (both.status, "no gradient" in both.detail) == ("skipped", True)
-
-
-@pytest.mark.parametrize(("norm", "equal"), [(3e-9, True), (4e-7, True), (1e-5, False)])
-def test_what_rounding_leaves_beside_no_gradient_is_none(norm: float, equal: bool) -> None:
-    flat = with_steps(replace(run(), final=run().initial), lambda number, step: replace(step, grad_norm=0.0))
-    port = with_steps(run(), lambda number, step: replace(step, grad_norm=norm))
-    checked = {check.name: check.status for check in checks.compare(flat, port, FLOAT32)}
-    assert (checked[checks.GRAD_NORM] == "equal") == equal == (checked[checks.WEIGHTS] == "skipped")
-
-
-def test_no_check_at_all_is_not_equal() -> None:
-    assert not Verdict("a.py", "b.py", ()).equal
-    assert not Verdict("a.py", "b.py", (Check(checks.GRAD_NORM, "equal", ""),)).equal
-
-
-def test_other_meshes() -> None:
-    drifting = with_steps(run(), lambda number, step: replace(step, loss=step.loss * (1 + 1e-3 * (number == 3))))
-
-    equal, differs, empty = checks.check_devices(
-        run(), [("1 device", run().first(8)), ("4 devices", drifting), ("2 devices", Trace())], FLOAT32
-    )
-
-    assert equal.status == "equal"
-    assert (differs.status, differs.step) == ("differs", 4)
-    assert empty.status == "differs"
-    # Losses of weights that just sampled are rounding errors around 0, on every mesh others.
-    near_zero = with_steps(run(), lambda number, step: replace(step, loss=1e-8 * number))
-    elsewhere = [("4 devices", with_steps(run(), lambda number, step: replace(step, loss=-1e-8)))]
-    assert checks.check_devices(near_zero, elsewhere, FLOAT32)[0].status == "differs"
-    assert checks.check_devices(near_zero, elsewhere, FLOAT32, floor=1.0)[0].status == "equal"
-
-
-def test_trainers_that_sample_tell_no_metrics_of_pairs() -> None:
-    stored = {"train": {"kl": [0.5]}}
-    assert stored_metrics(SimpleNamespace(_metrics=stored)) == {"kl": [0.5]}
-    assert stored_metrics(SimpleNamespace(_metrics=stored, reward_funcs=[])) == {}
-
-
-def test_evaluation_losses() -> None:
-    source = replace(run(), evaluations=((4, 5.0), (8, 4.5)))
-    port = replace(run(), evaluations=((0, 9.0), (4, 5.0), (8, 4.6)))
-
-    assert checks.check_evaluation(run(), port, FLOAT32) == []
-    [check] = checks.check_evaluation(source, port, FLOAT32)
-    assert (check.status, check.step) == ("differs", 8)
-    [elsewhere] = checks.check_evaluation(source, replace(run(), evaluations=((0, 9.0),)), FLOAT32)
-    assert (elsewhere.status, elsewhere.step) == ("differs", 4)
-    assert "no evaluation set" in elsewhere.cause
-    by_hand = replace(source, config={**source.config, "loop": True})  # of a loop whose port has a TODO for them
-    assert [each.status for each in checks.check_evaluation(by_hand, run(), FLOAT32)] == ["skipped"]
-    [before] = checks.check_evaluation(replace(run(), evaluations=((0, 9.0),)), run(), FLOAT32)
-    assert before.status == "skipped"
-
-
-def test_metrics_of_evaluations() -> None:
-    source = replace(run(), measured={4: {"eval_f1": 0.5, "eval_runtime": 1.0}, 8: {"eval_f1": 0.25}})
-    port = replace(run(), measured={0: {"eval_f1": 0.1}, 4: {"eval_f1": 0.5}, 8: {"eval_f1": 0.25}})
-
-    assert checks.check_measured(source, run(), FLOAT32) == []
-    [equal] = checks.check_measured(source, port, FLOAT32)
-    assert (equal.status, equal.measured) == ("equal", 0.0) and equal.detail.startswith("2 evaluations")
-    wrong = replace(port, measured={4: {"eval_f1": 0.5}, 8: {"eval_f1": 0.26}})
-    [check] = checks.check_measured(source, wrong, FLOAT32)
-    assert (check.status, check.step) == ("differs", 8) and "eval_f1 0.2500000 in the source" in check.detail
-    [missing] = checks.check_measured(source, replace(port, measured={4: {"eval_exact": 1.0}}), FLOAT32)
-    assert missing.status == "differs"
-
-
-def test_a_gradient_norm_that_only_the_source_shows() -> None:
-    blind = with_steps(run(), lambda number, step: replace(step, grad_norm=None))
-
-    assert first(run(), blind).name == checks.GRAD_NORM
-    assert checks.check_grad_norm(blind, run(), FLOAT32).status == "skipped"  # max_grad_norm=0 in the source
-
-
 def test_bf16_has_wider_tolerances() -> None:
     assert tolerances("bf16") is BF16
     assert all(getattr(BF16, name) >= getattr(FLOAT32, name) for name in FLOAT32.__dataclass_fields__)
-
-
-def test_what_an_old_release_does_not_tell_is_skipped() -> None:
-    blind = with_steps(run(), lambda number, step: replace(step, learning_rate=None, grad_norm=None))
-
-    assert checks.check_learning_rate(blind, run(), FLOAT32).status == "equal", "its schedule tells"
-    assert checks.check_learning_rate(replace(blind, schedule=()), run(), FLOAT32).status == "skipped"
-    assert checks.check_learning_rate(run(), replace(blind, schedule=()), FLOAT32).status == "differs"
-    assert checks.check_weights(blind, run(), FLOAT32).status == "equal"
-    bare = replace(blind, schedule=(), config={}, gradients={}, final={}, initial={})
-    assert checks.compare(bare, run(), FLOAT32), "never ends in an error"
 
 
 @pytest.mark.parametrize(
@@ -450,34 +259,3 @@ def test_what_ports_of_old_scripts_get_wrong(settings: dict[str, Any], cause: st
 
     assert check.name == checks.CONFIGURATION
     assert cause in check.cause
-
-
-def test_what_the_run_leaves_behind_comes_after_training() -> None:
-    saved = {"kind": "weights", "path": "out", "items": ["adapter"], "when": "after", "line": 9}
-    source, port = with_config(run(), events=[saved]), with_config(run(), events=[])
-    found = checks.compare(source, port, FLOAT32)
-
-    assert (found[-1].name, found[-1].status) == (checks.LEFT, "differs")
-    assert not Verdict("a.py", "b.py", tuple(found)).equal
-    assert {check.status for check in found[:-1]} == {"equal"}
-
-
-def test_a_divergence_alone_is_measured_against_the_answers_by_chance() -> None:
-    """KTO logs no log-probabilities where all its rows of a step are of one kind."""
-    source = with_steps(run(), lambda number, step: replace(step, metrics={"kl": 8e-4}))
-    longest = max(row.trained for step in source.steps for row in step.rows)
-    digit = 6.0 * longest / 50 * FLOAT32.metrics
-    for off, status in ((0.5 * digit, "equal"), (2 * digit, "differs")):
-        port = with_steps(source, lambda number, step, off=off: replace(step, metrics={"kl": 8e-4 + off}))  # type: ignore[misc]
-        [check] = checks.check_metrics(source, port, FLOAT32)
-        assert check.status == status
-
-
-def test_a_source_that_trains_no_token_gives_no_verdict() -> None:
-    trace = run()
-    check_trains(trace)
-    check_trains(Trace())  # that it never started is said elsewhere
-    untrained = [Row.of(row.tokens, np.full_like(row.labels, -100)) for row in dataset()]
-    steps = tuple(replace(step, rows=tuple(untrained[:4])) for step in trace.steps)
-    with pytest.raises(RunFailed, match="the source trained no token of its rows"):
-        check_trains(replace(trace, steps=steps))
