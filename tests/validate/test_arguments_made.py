@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from porter.validate.stand_ins.command_line.arguments import recorded_arguments
-from porter.validate.stand_ins.command_line.command_lines import commands_for, configs_of, packages_in, project_of
-from porter.validate.stand_ins.command_line.made_up_values import text_value, word_for
-from porter.validate.stand_ins.command_line.script_needs import insisted_on, read_unasked, words_by_number
+from porter.validate.stand_ins.command_line.command_lines import configs_of
 from tests.validate import forked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -269,95 +267,6 @@ def test_simple_parsing(tmp_path: Path) -> None:
     assert run(tmp_path, text).out == "Config(model='tpu-port/stand-in', lr=0.1)"
 
 
-@pytest.mark.parametrize(
-    ("name", "word"),
-    [
-        ("train_file", "tpu_port_data.jsonl"),
-        ("dataset_name", "tpu-port/data"),
-        ("data_dir", "tpu_port_data"),
-        ("outputDir", "tpu_port_output"),
-        ("base_model", "tpu-port/stand-in"),
-        ("hf_token", "tpu-port"),
-        ("ds_dev", "tpu_port_data_held_out.jsonl"),
-        ("device", "cpu"),
-    ],
-)
-def test_texts_by_name(name: str, word: str) -> None:
-    assert text_value(name) == word
-
-
-def test_a_name_that_says_nothing_has_its_help() -> None:
-    assert text_value("rows", "Path to the training dataset.", "json.load(open(path))") == "tpu_port_data.json"
-    assert text_value("target", "Folder to save the checkpoints in") == "tpu_port_output"
-    assert text_value("run_name", "Name of the run.") == "tpu-port"
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "word"),
-    [("lr", float, "0.0001"), ("max_seq_length", int, "256"), ("num_train_epochs", int, "1"), ("day", int, "1")],
-)
-def test_numbers_by_name(name: str, kind: type, word: str) -> None:
-    assert word_for(name, kind) == word
-
-
-def test_a_word_that_the_type_takes() -> None:
-    assert word_for("ratios", lambda text: [float(part) for part in text.split(",")]) == "0.1"
-    assert word_for("base", None, help="the model, e.g. `org/thing`") == "tpu-port"
-    assert word_for("model", None, help="a Hub id, e.g. 'org/thing-7b'.") == "org/thing-7b"
-
-
-def test_reading_what_a_script_needs() -> None:
-    import ast
-
-    assert insisted_on(ast.parse("assert base_model, 'x'\nif a.b is None or not c: raise ValueError")) == {
-        "base_model",
-        "b",
-        "c",
-    }
-    assert insisted_on(ast.parse("if not x: x = 1")) == set()
-    assert read_unasked(ast.parse("load_dataset(a.name, data_files={'train': a.train})")) == {"name", "train"}
-    assert read_unasked(ast.parse("load_dataset(a.name or 'x')\nif a.path is not None: open(a.path)")) == set()
-    rows = ast.parse(
-        "class Rows:\n  def __init__(self, tokenizer, path, more=None):\n    self.rows = jload(path)\n"
-        "    if more: jload(more)\n    load(tokenizer)\nRows(a.tokenizer, path=a.path, more=a.more)"
-    )
-    module = ast.parse("def jload(f, mode='r'):\n  if not isinstance(f, IOBase): f = open(f, mode)\n  return f")
-    assert read_unasked(rows, [module]) == {"path"}
-    loads = (
-        "AutoModel.from_pretrained(a.name, dtype=a.dtype)\nif a.tokenizer: AutoTokenizer.from_pretrained(a.tokenizer)"
-    )
-    assert read_unasked(ast.parse(loads)) == {"name"}
-    assert words_by_number(ast.parse("import sys\nif len(sys.argv) > 1: p = sys.argv[1]")) == {}
-    assert words_by_number(ast.parse("import sys\nif len(sys.argv) != 3: sys.exit()\na = sys.argv[2]")) == {
-        1: "argument1",
-        2: "a",
-    }
-
-
-def test_where_a_project_shows_command_lines(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    inner = tmp_path / "src"
-    inner.mkdir()
-    script = inner / "train.py"
-    script.write_text('"""Use: python -m src.train --lr 1"""\nlr = epochs = 0\n')
-    (tmp_path / "run.sh").write_text("python src/train.py --lr ${LR:-2} > log\n# python src/train.py --lr 9\n")
-    (tmp_path / "a.json").write_text('{"lr": 1, "epochs": 2}')
-
-    assert project_of(script) == tmp_path
-    assert next(shown.words for shown in commands_for(script, tmp_path)) == ("--lr", "2")
-    assert [path.name for path, _ in configs_of(script, tmp_path)] == ["a.json"]
-
-
-@pytest.mark.parametrize(
-    "end", ["> log", "&> ./logs/sft.txt", "&>>log", "2>&1 | tee log", "1>log", "2> /dev/null", "&"]
-)
-def test_where_a_shell_sends_the_output_is_no_word_of_the_script(end: str, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("lr = 0\n")
-    (tmp_path / "run.sh").write_text(f"python train.py \\\n  --lr 2 {end}\n")
-
-    assert [shown.words for shown in commands_for(tmp_path / "train.py", tmp_path)] == [("--lr", "2")]
-
-
 def test_a_default_that_tunix_lacks_gives_way_to_the_projects_command(tmp_path: Path) -> None:
     text = (
         "from dataclasses import dataclass\nfrom transformers import HfArgumentParser\n"
@@ -400,40 +309,3 @@ def test_a_script_that_streams_is_told_how_long_it_trains(tmp_path: Path) -> Non
     other = flags + "HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\nload_dataset = dict\n"
     ran = run(tmp_path, other + "load_dataset(name='d', streaming=True)\n", "--output_dir", "out", "--use_cpu")
     assert ran.words[-2:] == ("--max_steps", "100"), ran.notes
-
-
-def test_a_project_reaches_up_to_the_modules_that_its_script_imports(tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("")
-    (tmp_path / "common").mkdir()
-    (tmp_path / "common" / "data.py").write_text("rows = []\n")
-    part = tmp_path / "full"
-    part.mkdir()
-    (part / "README.md").write_text("")
-    script = part / "train.py"
-    script.write_text("from common.data import rows\nimport json\n")
-    assert project_of(script) == tmp_path
-    script.write_text("import json\n")
-    assert project_of(script) == part
-    (part / "common.py").write_text("")
-    script.write_text("import common\n")
-    assert project_of(script) == part
-
-
-def test_a_script_that_puts_a_folder_on_the_path_itself_has_it_copied(tmp_path: Path) -> None:
-    script = tmp_path / "work" / "tools" / "deeper" / "train.py"
-    script.parent.mkdir(parents=True)
-    (tmp_path / "work" / "helpers.py").write_text("")
-    told = "import sys\nsys.path.insert(0, str(Path(__file__).parent.parent.parent))\n"
-    script.write_text(told + "from helpers import rows\n")
-    assert project_of(script) == tmp_path / "work"
-    script.write_text("from helpers import rows\n")  # an installed library's, as far as anything tells
-    assert project_of(script) == script.parent
-    script.write_text(told)
-    assert project_of(script) == script.parent
-
-
-def test_packages_of_a_project_are_those_that_pip_would_install(tmp_path: Path) -> None:
-    (tmp_path / "utils" / "src").mkdir(parents=True)
-    (tmp_path / "utils" / "setup.py").write_text("")
-    (tmp_path / "docs").mkdir()
-    assert packages_in(tmp_path) == [tmp_path / "utils" / "src", tmp_path / "utils"]

@@ -1,0 +1,73 @@
+"""The word that an argument gets by its name, its type or its help, and what a script's text says that it needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from porter.validate.stand_ins.command_line.made_up_values import text_value, word_for
+from porter.validate.stand_ins.command_line.script_needs import insisted_on, read_unasked, words_by_number
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("train_file", "tpu_port_data.jsonl"),
+        ("dataset_name", "tpu-port/data"),
+        ("data_dir", "tpu_port_data"),
+        ("outputDir", "tpu_port_output"),
+        ("base_model", "tpu-port/stand-in"),
+        ("hf_token", "tpu-port"),
+        ("ds_dev", "tpu_port_data_held_out.jsonl"),
+        ("device", "cpu"),
+    ],
+)
+def test_texts_by_name(name: str, word: str) -> None:
+    assert text_value(name) == word
+
+
+def test_a_name_that_says_nothing_has_its_help() -> None:
+    assert text_value("rows", "Path to the training dataset.", "json.load(open(path))") == "tpu_port_data.json"
+    assert text_value("target", "Folder to save the checkpoints in") == "tpu_port_output"
+    assert text_value("run_name", "Name of the run.") == "tpu-port"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "word"),
+    [("lr", float, "0.0001"), ("max_seq_length", int, "256"), ("num_train_epochs", int, "1"), ("day", int, "1")],
+)
+def test_numbers_by_name(name: str, kind: type, word: str) -> None:
+    assert word_for(name, kind) == word
+
+
+def test_a_word_that_the_type_takes() -> None:
+    assert word_for("ratios", lambda text: [float(part) for part in text.split(",")]) == "0.1"
+    assert word_for("base", None, help="the model, e.g. `org/thing`") == "tpu-port"
+    assert word_for("model", None, help="a Hub id, e.g. 'org/thing-7b'.") == "org/thing-7b"
+
+
+def test_reading_what_a_script_needs() -> None:
+    import ast
+
+    assert insisted_on(ast.parse("assert base_model, 'x'\nif a.b is None or not c: raise ValueError")) == {
+        "base_model",
+        "b",
+        "c",
+    }
+    assert insisted_on(ast.parse("if not x: x = 1")) == set()
+    assert read_unasked(ast.parse("load_dataset(a.name, data_files={'train': a.train})")) == {"name", "train"}
+    assert read_unasked(ast.parse("load_dataset(a.name or 'x')\nif a.path is not None: open(a.path)")) == set()
+    rows = ast.parse(
+        "class Rows:\n  def __init__(self, tokenizer, path, more=None):\n    self.rows = jload(path)\n"
+        "    if more: jload(more)\n    load(tokenizer)\nRows(a.tokenizer, path=a.path, more=a.more)"
+    )
+    module = ast.parse("def jload(f, mode='r'):\n  if not isinstance(f, IOBase): f = open(f, mode)\n  return f")
+    assert read_unasked(rows, [module]) == {"path"}
+    loads = (
+        "AutoModel.from_pretrained(a.name, dtype=a.dtype)\nif a.tokenizer: AutoTokenizer.from_pretrained(a.tokenizer)"
+    )
+    assert read_unasked(ast.parse(loads)) == {"name"}
+    assert words_by_number(ast.parse("import sys\nif len(sys.argv) > 1: p = sys.argv[1]")) == {}
+    assert words_by_number(ast.parse("import sys\nif len(sys.argv) != 3: sys.exit()\na = sys.argv[2]")) == {
+        1: "argument1",
+        2: "a",
+    }
