@@ -133,9 +133,11 @@ def test_a_killed_process_costs_no_checkpoint(tiny: Callable[..., Path], tmp_pat
     command = ["-m", "tests.real.host_runs", str(model), str(tmp_path), json.dumps(jobs)]
     died = together([command] * 2, devices=2, timeout=300)
     assert [status for status, _ in died] == [-signal.SIGKILL, -signal.SIGABRT], died
-    run(model, tmp_path, 2, [["resumed_killed", "resumed_killed", 2, 2, True]])
+    (first, _) = run(model, tmp_path, 2, [["resumed_killed", "resumed_killed", 2, 2, True]])
     ours, theirs = (recorded_losses(tmp_path / "killed" / name) for name in ("killed", "whole"))
     assert same(ours, theirs) and [step for step, _ in ours] == [1, 2, 3, 4, 5, 6]
+    rest = first["resumed_killed"]["rest"]
+    assert 3 <= len(rest) < 6 and same(rest, [loss for _, loss in theirs[-len(rest) :]])  # not all of it anew
 
 
 @pytest.mark.long
