@@ -161,6 +161,51 @@ def test_trls_own_lines_tell_its_release(tmp_path: Path) -> None:
     assert plain(tmp_path, warning, source=source)["trl"] == "0.12.2 (what TRL printed: trl<0.13.0)"
 
 
+SFT = PLAIN.replace("Trainer, TrainingArguments\n", "TrainingArguments\nfrom trl import SFTTrainer\n").replace(
+    "trainer = Trainer(model, ", "trainer = SFTTrainer(model, args="
+)
+FILE = "/usr/lib/python3.10/site-packages/trl/trainer/sft_trainer.py:{}: UserWarning: You {}"
+POSITIONAL = "Will not be supported from version '{}'.\n\nDeprecated positional argument(s) used in SFTTrainer, please"
+
+
+@pytest.mark.parametrize(
+    ("printed", "trl"),
+    [
+        (FILE.format(222, "didn't pass a `max_seq_length` argument"), "0.7.9 "),
+        (FILE.format(246, "didn't pass a `max_seq_length` argument"), "0.8.6 "),
+        (FILE.format(292, "didn't pass a `max_seq_length` argument"), "0.11.4 "),
+        (FILE.format(292, "didn't pass another thing"), "(newest table)"),
+        (FILE.format(246, "didn't pass a `max_seq_length`").replace("/trl/", "/mine/"), "(newest table)"),
+        (FILE.format(403, "passed a processing_class with `padding_side`"), "0.12.2 "),
+        ("You passed a processing_class with `padding_side` not equal to `right` to the SFTTrainer.", "0.14.0 "),
+        (POSITIONAL.format("1.0.0"), "0.11.4 "),
+        (POSITIONAL.format("0.13.0"), "0.12.2 "),
+    ],
+)
+def test_deprecations_and_the_lines_of_warnings_tell_the_release(tmp_path: Path, printed: str, trl: str) -> None:
+    assert trl in plain(tmp_path, printed, source=SFT)["trl"]
+
+
+@pytest.mark.parametrize(
+    ("pin", "said"),
+    [
+        (
+            "trl==0.10.1",
+            ["trl==0.10.1, but what TRL printed is of trl>=0.12.0,<0.13.0: read as what has run."],
+        ),
+        ("trl==0.12.1", []),
+        ("trl", []),
+    ],
+)
+def test_a_file_that_asks_for_another_release_than_has_run_is_said(tmp_path: Path, pin: str, said: list[str]) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{pin}\n")
+    trl = plain(tmp_path, POSITIONAL.format("0.13.0"), source=SFT)["trl"]
+    assert trl.startswith("0.12.1 (requirements.txt" if "0.12" in pin else "0.12.2 (what TRL printed")
+    findings = port_file(tmp_path / "train.ipynb").findings
+    found = [each.message.removeprefix("requirements.txt asks for ") for each in findings if "has run" in each.message]
+    assert found == said
+
+
 def test_what_the_notebook_uses_is_stronger_than_a_line(tmp_path: Path) -> None:
     source = PLAIN.replace('TrainingArguments("out")', 'TrainingArguments("out", evaluation_strategy="no")')
     assert not plain(tmp_path, bar=BAR, source=source)["transformers"].startswith("5.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...releases.history import history
+from ...releases.versions import can_meet
 from ...runtime.facts.field_tables import version_key
 from ...source.project.pins import spelled
 from ..packs.said_by_packs import dated_library, loader, title_of
@@ -21,6 +22,7 @@ def say_release(porting: Training) -> None:
     if site is not None:
         _say_older(porting, site)
         _say_passed_over(porting, site)
+        _say_otherwise_asked(porting, site)
     if site is None or said.endswith("(newest table)"):
         return
     version, _, why = said.partition(" ")
@@ -73,4 +75,21 @@ def _say_passed_over(porting: Training, site: Site) -> None:
         others = f" and {len(places) - 1} more like it" if len(places) > 1 else ""
         message = f"{places[0]}{others}{release}, which goes against {against}: not read."
         fix = "Say --source-trl VERSION if it is meant."
+        porting.find(site.rule, "info", message, fix, site.line, site.column)
+
+
+def _say_otherwise_asked(porting: Training, site: Site) -> None:
+    """What a file beside a notebook asks for, where the outputs are of a run on another release: that one is read."""
+    messages: dict[str, list[str]] = {}
+    for library in SOURCES:
+        counted = [asked for asked in asked_for(porting, library) if not asked.against]
+        ran = counted[0] if counted and counted[0].shown and not counted[0].left else None
+        for asked in counted[1:] if ran is not None else ():
+            if ran is not None and not asked.shown and not can_meet([*asked.pins, *ran.pins]):
+                shown = f"{ran.where} is of {spelled(library, ran.pins)}"
+                messages.setdefault(shown, []).append(f"{asked.where} asks for {spelled(library, asked.pins)}")
+    for shown, asks in messages.items():
+        more = f" (and {len(asks) - 1} more)" if len(asks) > 1 else ""
+        message = f"{asks[0]}{more}, but {shown}: read as what has run."
+        fix = "Say --source-trl VERSION if it is for the other."
         porting.find(site.rule, "info", message, fix, site.line, site.column)
