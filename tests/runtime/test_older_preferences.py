@@ -13,6 +13,7 @@ import pytest
 
 from porter.runtime.facts import releases
 from porter.runtime.losses.preference_losses import Inputs
+from porter.runtime.losses.token_loss import model_inputs
 from porter.runtime.preferences import preference_rows
 from porter.runtime.preferences.older_preferences import lost_ends
 from porter.runtime.preferences.preference_batches import CPOBatches, KTOBatches, ORPOBatches, PreferenceBatches
@@ -215,9 +216,24 @@ def test_a_batch_of_the_last_columns_averages_over_what_it_kept(tiny_mesh: Any) 
     settings: dict[str, Any] = {"batch_size": 2, "max_length": 48, "truncation_mode": "keep_end", "trl": "0.16.0"}
     (batch,) = PreferenceBatches(rows, byte_tokenizer(), tiny_mesh(1, 1), sampling="sequential", epochs=1, **settings)
     chosen = np.asarray(batch["labels"])[[0, 2]]
-    assert round(1 / batch["nll_scale"][0]) == (chosen[:, 1:] != -100).sum()
-    full = np.asarray(batch["segment_ids"]).sum(1) == 48
-    assert np.asarray(batch["wraps"]).tolist() == (full & (np.asarray(batch["labels"])[:, 0] != -100)).tolist()
+    assert round(1 / batch["nll_scale"][0]) == (chosen != -100).sum()
+    lost = np.asarray(batch["labels"])[:, 0] != -100  # of these documents the whole prompt
+    assert np.asarray(batch["wraps"]).tolist() == lost.tolist() and lost.any()
+
+
+def test_the_first_token_without_a_prompt_is_predicted_from_the_batch_s_last_column(tiny_mesh: Any) -> None:
+    rows = [{"prompt": "a", "chosen": "an answer that is cut", "rejected": "a longer answer that fills all of them"}]
+    settings: dict[str, Any] = {"batch_size": 1, "max_length": 32, "truncation_mode": "keep_end", "trl": "0.16.0"}
+    (batch,) = PreferenceBatches(rows, byte_tokenizer(), tiny_mesh(1, 1), epochs=1, **settings)
+    lengths = (np.asarray(batch["labels"]) != -100).sum(1).tolist()
+    assert lengths[1] == 32 and 0 < lengths[0] < 31 and np.asarray(batch["wraps"]).tolist() == [True, True]
+    seen, place = np.asarray(batch["attended"]), (0, lengths[0])
+    assert np.argwhere(~seen).tolist() == [[*place]] and np.asarray(batch["segment_ids"]).sum(1)[0] == lengths[0] + 1
+    assert np.asarray(batch["positions"])[place] == 31
+    assert np.asarray(batch["input_tokens"])[place] == byte_tokenizer().pad_token_id
+    mask = np.asarray(model_inputs({name: jnp.asarray(array) for name, array in batch.items()})["attention_mask"])
+    assert np.flatnonzero(mask[place]).tolist() == [*range(lengths[0])]
+    assert not mask[0, : lengths[0], lengths[0]].any()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..facts.releases import Release
 
 LENGTH, PROMPT_LENGTH = 512, 128  # what those trainers took where no length was given
@@ -63,10 +65,17 @@ def lost_starts(lengths: Sequence[tuple[int, ...]], columns: int) -> int:
     """The tokens that each document of a process's micro-batch lost at its start under TRL 0.14 to 0.17.
 
     It padded behind all documents and kept the last `columns` of the batch: the shorter ones lost as many tokens as the
-    longest, also where they would have fitted. (One that lost its whole prompt had its first token predicted from the
-    padding behind it; that isn't trained here.) `lengths`: tokens of each pair's documents.
+    longest, also where they would have fitted. `lengths`: tokens of each pair's documents.
     """
     return max(0, max(length for pair in lengths for length in pair) - columns)
+
+
+def see_from_last_column(batch: dict[str, np.ndarray], row: int, length: int, columns: int) -> None:
+    """Put the last of a batch's `columns` behind the `length` tokens of a row: padding, which sees them, and is seen by
+    nobody. In a circle it predicts the first of them."""
+    batch["segment_ids"][row, length] = 1
+    batch["positions"][row, length] = columns - 1
+    batch["attended"][row, length] = False
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from ..facts.lengths import LENGTH_MULTIPLE, rounded
 from ..hosts.global_arrays import placed
 from ..rows.tokenization import IGNORED, set_up_tokenizer
 from . import preference_rows
-from .older_preferences import lost_ends, lost_starts
+from .older_preferences import lost_ends, lost_starts, see_from_last_column
 from .preference_evaluation import PreferenceEvaluation
 from .preference_rows import Documents
 
@@ -301,8 +301,9 @@ class PreferenceBatches:
             "nll_scale": np.zeros(rows, np.float32),
         }
         batch |= {"processes": np.full(rows, -1, np.int32)} if self._whole else {}
-        batch |= {"attended": np.ones(shape, bool)} if self._release.pairs_split else {}
-        wraps = self._rows.wraps is not None or self._rows.columns is not None
+        columns = self._rows.columns is not None
+        batch |= {"attended": np.ones(shape, bool)} if columns or self._release.pairs_split else {}
+        wraps = columns or self._rows.wraps is not None
         return batch | ({"wraps": np.zeros(rows, bool)} if wraps else {})
 
     def _kept(self, rows: Documents, share: np.ndarray) -> Iterator[tuple[slice, ...]]:
@@ -319,7 +320,7 @@ class PreferenceBatches:
     def _wraps(self, rows: Documents, row: int, document: int, labels: np.ndarray) -> bool:
         """Whether the last token of a document predicts its first one; `labels` as the batch keeps them."""
         if rows.columns is not None:
-            return len(labels) == rows.columns and bool(labels[0] != IGNORED)
+            return len(labels) > 0 and bool(labels[0] != IGNORED)
         return rows.wraps is not None and rows.wraps[row][document]
 
     def _fill(self, batch: Batch, place: int, rows: Documents, row: int, kept: tuple[slice, ...]) -> None:
@@ -329,10 +330,12 @@ class PreferenceBatches:
             batch["input_tokens"][at, : len(ids)] = ids
             batch["labels"][at, : len(ids)] = labels
             batch["segment_ids"][at, : len(ids)] = 1
-            if "attended" in batch:  # the last token's place doesn't matter: it predicts nothing
+            if self._release.pairs_split:  # the last token's place doesn't matter: it predicts nothing
                 batch["attended"][at, : len(ids)] = ids != self._tokenizer.eos_token_id
             if "wraps" in batch:
                 batch["wraps"][at] = self._wraps(rows, row, at - place * self.documents, labels)
+            if rows.columns is not None and batch["wraps"][at] and len(ids) < rows.columns:
+                see_from_last_column(batch, at, len(ids), rows.columns)
 
 
 class ORPOBatches(PreferenceBatches):

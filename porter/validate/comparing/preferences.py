@@ -41,7 +41,8 @@ def documents(batch: Mapping[str, np.ndarray], cut: tuple[int | None, str] = (No
     else:
         rows = _rows(batch, "", _labels(batch, ""))
         parts = [rows] if "label" in batch else [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
-    return [row for together in zip(*parts, strict=True) for row in together]
+    found = [row for together in zip(*parts, strict=True) for row in together]
+    return [row for row in found if row.tokens.size] if cut[1] == "columns" else found
 
 
 def cut_of(trainer: Any) -> tuple[int | None, str]:
