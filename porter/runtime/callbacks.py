@@ -18,7 +18,7 @@ import jax
 from etils import epath  # type: ignore[import-untyped]
 
 from .facts.field_tables import version_key
-from .training.record import best_until
+from .saving.record import best_until
 
 
 @dataclass(frozen=True)

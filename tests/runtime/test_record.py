@@ -16,8 +16,8 @@ import pytest
 
 from porter.runtime.callbacks import KeepBest, TrainerCallback, TrainerState
 from porter.runtime.losses.preference_losses import kto_loss, orpo_loss
+from porter.runtime.saving.record import NAME, OURS
 from porter.runtime.training.hooks import log_every
-from porter.runtime.training.record import NAME, OURS
 from porter.runtime.training.recording import Recording, rates
 from porter.runtime.training.run_facts import free_variables, learning_rate
 

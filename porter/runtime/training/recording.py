@@ -13,7 +13,7 @@ import optax
 
 from ..callbacks import TrainerState
 from ..hosts.global_arrays import whole
-from .record import Record
+from ..saving.record import Record
 from .run_facts import facts, learning_rate
 from .train_result import of_all_steps
 
