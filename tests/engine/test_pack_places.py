@@ -174,7 +174,6 @@ def test_one_of_two_answers_a_class(tmp_path: Path) -> None:
 
 def test_facts(tmp_path: Path) -> None:
     facts = """[facts]
-gives_back = ["acme.wrap", "acme.Engine().fit"]
 gpu_made = ["acme.card"]
 gpu_side = ["acme_gpu"]
 callbacks = ["acme.Log"]
@@ -199,17 +198,23 @@ reason = "torch's"
     assert "acme.Gpu" not in after(alone, folder).after
 
 
+@pytest.mark.parametrize("wraps", ["wrapped = acme.wrap(model)", "engine = acme.Engine()\nwrapped = engine.fit(model)"])
+def test_a_model_that_is_given_back_is_followed(tmp_path: Path, wraps: str) -> None:
+    script = sft_script("import acme", between=wraps).replace("    model,\n", "    wrapped,\n")
+    folder = saying(tmp_path / "acme", '[facts]\ngives_back = ["acme.wrap", "acme.Engine().fit"]\n')
+    for packs, followed in (((folder,), True), ((), False)):
+        unknown = "wrapped: where this model comes from"
+        said = [each.message for each in port(script, rules=packs).findings if each.message.startswith(unknown)]
+        assert bool(said) is not followed
+
+
 def test_facts_of_trainers_and_loops(tmp_path: Path) -> None:
-    facts = """[facts]
-beside_training = ["acme"]
-backwards = ["acme"]
-language_models = ["acme"]
-"""
-    folder = saying(tmp_path / "acme", facts)
+    folder = saying(tmp_path / "beside", '[facts]\nbeside_training = ["acme"]\n')
     own = "import acme\n\n\nclass OwnTrainer:\n    def train(self): ...\n\n\nOwnTrainer().train()\n"
     assert port(own).status == "unchanged"
     said = after(own, folder, status="unsupported").findings
     assert [each.message.partition(",")[0] for each in said] == ["OwnTrainer is a class of this file"]
+    folder = saying(tmp_path / "loops", '[facts]\nbackwards = ["acme"]\nlanguage_models = ["acme"]\n')
     loop = "import acme\n\nfor batch in batches:\n    acme.backward(model(batch))\n    optimizer.step()\n"
     assert port(loop).status == "unchanged"
     assert "is not the standard one" in after(loop, folder, status="unsupported").findings[0].message
@@ -221,21 +226,21 @@ absent = ["acme"]
 gpu_distributions = ["acme-gpu"]
 core_distributions = ["acme-gpu"]
 [facts.import_needs]
-"acme.*_layers" = "acme"
+"zenith.*_layers" = "acme"
 """
     folder = saying(tmp_path / "acme", facts)
-    lines = "import os\nimport acme\nfrom acme.own_layers import Layer\n\nos.system('pip install acme-gpu rich')\n"
-    found = after(sft_script(lines, after="trainer.train()\nprint(acme.VERSION, Layer)"), folder)
-    said = [each for each in found.findings if each.message.startswith("acme is still used here")]
-    assert len(said) == 1 and 'pip install "tpu-port[tpu]" rich' in found.after
+    lines = "import os\nimport acme\n\nos.system('pip install acme-gpu rich')\n"
+    by_name = after(sft_script(lines, after="trainer.train()\nprint(acme.VERSION)"), folder)
+    by_module = after(sft_script("from zenith.own_layers import Layer", after="trainer.train()\nprint(Layer)"), folder)
+    for found in (by_name, by_module):
+        assert len([each for each in found.findings if each.message.startswith("acme is still used here")]) == 1
+    assert 'pip install "tpu-port[tpu]" rich' in by_name.after
     assert "import acme" not in after(sft_script("import acme"), folder).after
 
 
 def test_facts_of_names(tmp_path: Path) -> None:
     facts = """[facts]
 flat = ["acme"]
-gives_back = ["acme.Wrap"]
-absent = ["acme"]
 [facts.constants]
 "acme.BF16" = "bfloat16"
 [[rewrite]]
@@ -295,7 +300,7 @@ reason = "it changes nothing"
 
 def test_a_model_that_a_trainer_loads_itself_is_read_as_without_a_packs_table(tmp_path: Path) -> None:
     more = '[[table]]\nid = "ACME2"\nfile = "table.toml"\nrole = "model"\npositional = ["name"]\n'
-    folder = pack(tmp_path / "acme", GONE, names='MATCHES = ("acme.none()",)', more=more)
+    folder = saying(tmp_path / "acme", more)
     (folder / "table.toml").write_text(PAIR)
     load = 'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")'
     script = sft_script(config=", model_init_kwargs={'dtype': 'bfloat16'}").replace(load, 'model = "Qwen/Qwen3-0.6B"')
