@@ -12,7 +12,8 @@ from typing import Any
 
 from ..errors import InputError
 from ..files import LARGEST_FILE, is_file, read_text
-from ..runtime.facts.families import Family, UnknownFamily, family_from, family_of
+from ..runtime.facts.families import family_from, family_of
+from ..runtime.facts.family import Family, UnknownFamily
 from ..safety.model_sizes import check_sizes
 
 INDEX = "model.safetensors.index.json"

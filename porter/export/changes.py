@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..runtime.facts.families import Tensor
+from ..runtime.facts.family import Tensor
 from ..runtime.models import weights
 from .base import Base
 from .checkpoint import Checkpoint

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..runtime.facts.families import text_config
+from ..runtime.facts.family import text_config
 from .base import Base, open_base
 from .checkpoint import Checkpoint, open_checkpoint
 from .run import Exported, Options, export

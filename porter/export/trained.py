@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..runtime.facts.families import Family, Linear
+from ..runtime.facts.family import Family, Linear
 from ..runtime.facts.lora_targets import Block, LoraSpec, Site, resolve, with_ranks
 from ..runtime.facts.peft_format import mixes, peft_tensors
 from ..runtime.facts.sidecar import read_lora

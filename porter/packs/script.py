@@ -33,7 +33,8 @@ from ..engine.tokens.numpy_tokens import settle_call as settle_tokens
 from ..engine.tokens.tokenizers import LOADS as TOKENIZER_LOADS
 from ..engine.tokens.tokenizers import is_tokenizer, tokenizer_load, tokenizer_wrapper
 from ..releases.history import history
-from ..runtime.facts.families import UnknownFamily, find_family
+from ..runtime.facts.families import find_family
+from ..runtime.facts.family import UnknownFamily
 from ..runtime.facts.field_tables import version_key
 from ..source.calls import argument_of, calls_of, function_around, named_arguments, parameter_of, returned
 from ..source.conditions import bare, left_on_gpu, may_have_left

@@ -36,7 +36,8 @@ from ..engine.script.trainers import is_another, is_behind, is_given_another
 from ..engine.script.training import Training, in_reach
 from ..engine.script.training import families as family_tables
 from ..engine.script.uses_of_training import is_in_reach
-from ..runtime.facts.families import Family, families, read_family
+from ..runtime.facts.families import families, read_family
+from ..runtime.facts.family import Family
 from ..target.statements.evaluation import KINDS as WITH_METRICS
 from ..target.statements.evaluation import LOSSES, computes_metrics, evaluation_sets, included, metrics_of, sets_of
 

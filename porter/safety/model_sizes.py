@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..runtime.facts.families import SIZES, Family
+from ..runtime.facts.family import SIZES, Family
 
 # Far more than any model has, and few enough to go through.
 MOST_LAYERS, LARGEST_SIZE = 10_000, 10_000_000

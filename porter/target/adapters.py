@@ -19,7 +19,7 @@ from ..engine.script.seeds import WRITE_SEED, say_unread_seed, seed_given
 from ..engine.script.sites import Site
 from ..engine.script.training import in_reach
 from ..recipe import Value
-from ..runtime.facts.families import Family
+from ..runtime.facts.family import Family
 from ..runtime.facts.lora_targets import Rule
 from ..text.expressions import names_in
 from ..text.layout import Arg, Call, render

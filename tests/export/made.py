@@ -15,7 +15,8 @@ import tensorstore
 from safetensors.numpy import save_file
 
 from porter.runtime.facts import sidecar
-from porter.runtime.facts.families import Family, find_family
+from porter.runtime.facts.families import find_family
+from porter.runtime.facts.family import Family
 from porter.runtime.facts.lora_targets import LoraSpec, Site, resolve
 
 CONFIG: dict[str, Any] = {

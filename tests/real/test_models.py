@@ -334,7 +334,8 @@ def test_the_window_of_a_packed_row(tiny, tiny_mesh, sharded_activations, monkey
 
 def test_a_contributed_family(tiny, tiny_mesh, batch, reference, tmp_path):
     """A company's own name for a Llama: its table beside the script, its implementation Tunix's, corrected."""
-    from porter.runtime.facts.families import UnknownFamily, tables_folder
+    from porter.runtime.facts.families import tables_folder
+    from porter.runtime.facts.family import UnknownFamily
     from porter.runtime.models.load_model import load_model
 
     shutil.copytree(tiny("llama3"), tmp_path / "model")
@@ -405,7 +406,7 @@ def test_missing_and_superfluous_tensors_are_named_together(tiny, tiny_mesh, tmp
 
 
 def test_an_unknown_family(tiny, tiny_mesh, tmp_path):
-    from porter.runtime.facts.families import UnknownFamily
+    from porter.runtime.facts.family import UnknownFamily
     from porter.runtime.models.load_model import load_model
 
     with pytest.raises(UnknownFamily, match=r"MixtralForCausalLM is no model family that tpu-port knows\. It knows"):

@@ -8,16 +8,8 @@ import sys
 
 import pytest
 
-from porter.runtime.facts.families import (
-    UnknownFamily,
-    families,
-    family_of,
-    find_family,
-    read_family,
-    refusal,
-    rope,
-    tables_folder,
-)
+from porter.runtime.facts.families import families, family_of, find_family, read_family, refusal, tables_folder
+from porter.runtime.facts.family import UnknownFamily, rope
 from porter.runtime.facts.mesh import mesh_problems
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from porter.runtime.facts import lora_targets
-from porter.runtime.facts.families import Family, find_family
+from porter.runtime.facts.families import find_family
+from porter.runtime.facts.family import Family
 from porter.runtime.facts.lora_targets import LoraSpec, port_rules, resolve, rules
 
 SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]

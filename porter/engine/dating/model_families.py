@@ -12,7 +12,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from ...recipe import Value
-from ...runtime.facts.families import Family, find_family, read_family
+from ...runtime.facts.families import find_family, read_family
+from ...runtime.facts.family import Family
 from ...runtime.facts.field_tables import version_key
 from ...source.launch.launched_with import given_by_launches
 from ...source.project.model_names import usual_values_in

@@ -12,8 +12,9 @@ from typing import Any
 from ...errors import InputError
 from ...files import is_file, read_text
 from ...recipe import Value
-from ...runtime.facts.families import Family, find_family, read_family, refusal
 from ...runtime.facts.families import families as known_families
+from ...runtime.facts.families import find_family, read_family, refusal
+from ...runtime.facts.family import Family
 from ...runtime.facts.mesh import mesh_problems
 from ...runtime.facts.stored_formats import unread_format
 from ...safety.model_sizes import sizes_in

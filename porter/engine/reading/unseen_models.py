@@ -13,7 +13,8 @@ from pathlib import Path
 
 from ...errors import InputError
 from ...files import is_file, read_text
-from ...runtime.facts.families import Family, families
+from ...runtime.facts.families import families
+from ...runtime.facts.family import Family
 from ...source.project.folders import files_in, project_folders
 from ..script.fill_from_tables import tables_of
 from ..script.sites import facts_of

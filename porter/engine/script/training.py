@@ -14,7 +14,7 @@ import libcst as cst
 
 from ...port import Options
 from ...recipe import Field, Finding, Recipe, Severity, Value
-from ...runtime.facts.families import Family
+from ...runtime.facts.family import Family
 from ...runtime.facts.field_tables import version_key
 from ...source.launch.launch_config import Setting
 from ...source.machine.gpu_of_run import gpu_names

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .families import text_config
+from .family import text_config
 from .field_tables import version_key
 
 # What shapes a completion here, with transformers' default.

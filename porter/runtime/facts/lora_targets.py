@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from .families import Family, Linear
+from .family import Family, Linear
 
 # LoraConfig's fields that have no counterpart, each with the values that change nothing and the reason. The runtime
 # refuses any other value by name. (peft/tuners/lora/config.py, 0.21.2.)

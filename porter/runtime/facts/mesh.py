@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .families import Family, Tensor
+from .family import Family, Tensor
 
 
 def mesh_problems(family: Family, model: Mapping[str, Any], fsdp: int, tp: int) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .families import Family
+from .family import Family
 from .lora_targets import LoraSpec, Site, beyond_text, resolve, targets_of
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from ..facts.families import text_config
+from ..facts.family import text_config
 from ..facts.generation_settings import filled_from_checkpoint, own_settings, saved_settings
 from ..facts.releases import release
 from ..rows import tokenization

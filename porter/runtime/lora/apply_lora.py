@@ -21,7 +21,7 @@ import qwix
 from flax import nnx
 
 from ..facts import sidecar
-from ..facts.families import Family
+from ..facts.family import Family
 from ..facts.lora_targets import LoraSpec, Site, beyond_text, resolve, resolve_ranks, rules, with_ranks
 from ..facts.peft_format import block_mask
 from .lora_provider import PEFT_INIT, LoraProvider, gaussian, random_b

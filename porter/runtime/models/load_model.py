@@ -18,7 +18,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 from ..facts import sidecar
-from ..facts.families import Family, Sizes, family_of, read_family, rope, text_config
+from ..facts.families import family_of, read_family
+from ..facts.family import Family, Sizes, rope, text_config
 from ..facts.mesh import mesh_problems
 from ..facts.stored_formats import base_name
 from . import patches, weights

@@ -39,7 +39,7 @@ class LinearScaling:
 
 
 def rope_scaling(rotary: Mapping[str, Any]) -> Llama3Scaling | LinearScaling | None:
-    """The scaling in a config's rotary settings (families.rope); None for plain rotary embedding."""
+    """The scaling in a config's rotary settings (`facts.family.rope`); None for plain rotary embedding."""
     if rotary["rope_type"] == "linear":
         return LinearScaling(rotary["factor"])
     if rotary["rope_type"] != "llama3":

@@ -24,7 +24,7 @@ from qwix._src.core.qarray import HowToQuantize, QArray
 from qwix._src.providers.ptq import PtqProvider, WithAux
 from qwix._src.utils import flax_util
 
-from ..facts.families import Linear, Tensor
+from ..facts.family import Linear, Tensor
 
 BLOCK = 64  # weights of a row of torch's (out, in) matrix that share a scale: bitsandbytes' default block size
 

@@ -15,7 +15,7 @@ import numpy as np
 import qwix
 from flax import nnx
 
-from ..facts.families import Family
+from ..facts.family import Family
 from .quantization import Quantization, QuantizedWeights, put, tiles, whole_rows
 from .weights import Header, Plan, to_tunix
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..facts.families import Family, Tensor
+from ..facts.family import Family, Tensor
 
 # What Tunix's loader can read; integers are quantised weights.
 READABLE = ("F32", "BF16", "F16")

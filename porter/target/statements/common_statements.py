@@ -20,7 +20,7 @@ from ...engine.receipts.marking import given, keys_at, mark, mark_keywords, mark
 from ...engine.script.following.may_be_none import is_none_somewhere, is_tested_for_none
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument
-from ...runtime.facts.families import Family
+from ...runtime.facts.family import Family
 from ...runtime.facts.lora_targets import Rule
 from ...source.conditions import bare
 from ...text.expressions import atom, parts_of_choice, python, quoted

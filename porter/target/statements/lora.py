@@ -12,7 +12,7 @@ from ...engine.script.porting import Porting
 from ...engine.script.seeds import say_unread_seed, seed_given
 from ...engine.script.sites import Site
 from ...engine.script.training import in_reach
-from ...runtime.facts.families import Family
+from ...runtime.facts.family import Family
 from ...runtime.facts.lora_targets import LoraSpec, Rule, beyond_text, port_rules
 from ...text.expressions import number, operand, python, times
 from ...text.layout import Arg, Call, render

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from ...runtime.facts.family import text_config
 from ...source.notebooks.program import program_text
 from ...validate.jax_side.observe_jax import fitted, runtimes, without_torch
 from ...validate.jax_side.replacing import replace_everywhere
@@ -227,7 +228,7 @@ class AbstractRun:
         problems = runtime_mesh(runtime).mesh_problems(found, config, mesh.shape["fsdp"], mesh.shape["tp"])
         if problems:
             self.refuse(f"{model_id} does not fit the mesh {dict(mesh.shape)}: {'; '.join(problems)}")
-        text = families.text_config(config)
+        text = text_config(config)
         named = text.get("dtype") or text.get("torch_dtype") or config.get("torch_dtype") or "bfloat16"
         dtype = jnp.dtype(dtype if dtype is not None else str(named).removeprefix("torch."))
         module = importlib.import_module(found.module + ".model")

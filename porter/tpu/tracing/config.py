@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ...runtime.facts.family import SIZES
+
 
 def read_config(model_id: str, substitute: str | None, families: Any, extra: Iterable[Any] = ()) -> dict[str, Any]:
     """The config.json of `model_id`, or of `substitute` (a file or a folder) where that is given.
@@ -28,12 +30,12 @@ def read_config(model_id: str, substitute: str | None, families: Any, extra: Ite
         raise FileNotFoundError(
             f"the sizes of {model_id} are not known without its config.json: give --model FOLDER (or the file)"
         )
-    return config_of(family, sizes, families)
+    return config_of(family, sizes)
 
 
-def config_of(family: Any, sizes: dict[str, Any], families: Any) -> dict[str, Any]:
+def config_of(family: Any, sizes: dict[str, Any]) -> dict[str, Any]:
     """A config.json that `family` reads as `sizes`; settings that no size depends on are the family's defaults."""
-    config = {key: sizes[name] for name, key in families.SIZES.items() if name in sizes and name != "tied"}
+    config = {key: sizes[name] for name, key in SIZES.items() if name in sizes and name != "tied"}
     kinds = {"local": "sliding_attention", "global": "full_attention"}
     multimodal = sizes.get("multimodal") and family.table.get("multimodal")
     config |= {

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....runtime.facts.families import Family, find_family
+from ....runtime.facts.families import find_family
+from ....runtime.facts.family import Family
 from ....source.project.other_models import foreign_name, is_known_without
 from .stand_in_tokens import is_llama_2
 
