@@ -55,6 +55,29 @@ def test_no_batches_are_made_of_rows_that_nothing_evaluates(given: str) -> None:
     assert "rt.evaluate(trainer, eval_batches)" in both.after
 
 
+TOKENIZED = "def tokenize(row):\n    return tokenizer(row['text'])"
+
+
+@pytest.mark.parametrize(
+    ("trl", "made", "said"),
+    [
+        ("1.6.0", "held = load_dataset('x', split='test')", True),
+        ("0.20.0", "held = load_dataset('x')['test'].select(range(8))", True),
+        ("1.7.0", "held = load_dataset('x', split='test')", False),
+        ("", "held = load_dataset('x', split='test')", False),
+        ("0.20.0", "held = load_dataset('x', split='test').map(lambda row: tokenizer(row['text']))", False),
+        ("0.20.0", f"{TOKENIZED}\nheld = load_dataset('x', split='test').map(tokenize).shuffle()", False),
+        ("0.20.0", "held = load_dataset('x', split='test').map(lambda row: {'text': row['a']})", True),
+    ],
+)
+def test_rows_that_a_release_evaluates_as_they_are(trl: str, made: str, said: bool) -> None:
+    """SFTTrainer has an evaluate of its own from 1.7 on; before, the GPU run ended with "No columns in the dataset"."""
+    text = sft_script(made, trainer=ROWS, after="trainer.train()\nprint(trainer.evaluate(held))")
+    found = port(text, source_trl=trl) if trl else port(text)
+    assert "rt.evaluate(trainer, batches.evaluation(held" in found.after
+    assert ["prepares no rows here" in each.message for each in found.findings if each.rule == "TP114"] == [True] * said
+
+
 def test_an_evaluation_at_the_start_is_made_whatever_the_strategy() -> None:
     found = port(sft_script(trainer=ROWS, config=", eval_on_start=True"))
     assert "trainer.train(batches, eval_batches)" in found.after and "eval_on_start=True" in found.after
