@@ -84,6 +84,26 @@ def test_flatten(name: str, flat: str) -> None:
     assert flatten(name, FACTS.flat) == flat
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\nclass A:\n    def seed(self): ...\ndef check(t):\n    t.seed()\n    t.half\ncheck(torch)",
+        "import trl\ndef one(a):\n    return two(a)\ndef two(b):\n    return b.SFTTrainer\none(trl)\ntwo(trl)",
+        "import trl\ndef made():\n    return trl.SFTConfig, trl.SFTTrainer\nC, T = made()\nT(C)\nU = T\nU(1)",
+        "from trl import SFTTrainer as A\nB = A\nA = B\nA(1)\nB(2)",
+    ],
+    ids=["handed", "handed on", "given back", "circle"],
+)
+def test_a_full_name_hangs_on_no_order_of_questions(text: str) -> None:
+    """Nor on what was kept meanwhile: asked anew, and from behind, each is the same."""
+    found = module(text)
+    note_facts(found, FACTS)
+    nodes = [node for node in found.parents if isinstance(node, cst.Name | cst.Attribute)]
+    first = [found.qualified(node) for node in nodes]
+    found.forget_names()
+    assert first == [found.qualified(node) for node in reversed(nodes)][::-1]
+
+
 def test_full_names_are_found_anew_where_packs_tell_of_further_packages() -> None:
     found = module("from ours.training.own import OursTrainer\nOursTrainer(1)")
     assert found.qualified(found.calls[0].func) == "ours.training.own.OursTrainer"
