@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 from ...extras import normal
@@ -83,7 +84,7 @@ def port_python(
     try:
         if not extras:
             return Path(sys.executable)
-        alike = _as_in(like, extras)
+        alike = [*_as_in(like, extras), *_brought_by(like, extras)]
         made = overlay_for(alike, say)
         if alike != extras and (made.about or {}).get("missing"):
             made = overlay_for(extras, say)
@@ -110,6 +111,22 @@ def _as_in(python: Path | None, extras: list[str]) -> list[str]:
     releases = {normal(name): version for name, version in ((about or {}).get("releases") or {}).items()}
     bare = {extra: normal(extra) for extra in extras if re.fullmatch(r"[\w.-]+", extra)}
     return [f"{extra}=={releases[bare[extra]]}" if bare.get(extra) in releases else extra for extra in extras]
+
+
+def _brought_by(python: Path | None, extras: list[str]) -> list[str]:
+    """What `extras` brought along where `python` runs, of the same releases: libraries of one family go together."""
+    sites = python.parent.parent.glob("lib/python*/site-packages") if python is not None else ()
+    held = {normal(each.name): each for each in metadata.distributions(path=[str(site) for site in sites])}
+    seen = {normal(extra) for extra in extras}
+    left = [*seen]
+    while left:
+        asked = held[name].requires or [] if (name := left.pop()) in held else []
+        needed = {normal(found[0]) for row in asked if "extra ==" not in row and (found := re.match(r"[\w.-]+", row))}
+        left += (new := needed & {*held} - seen)
+        seen |= new
+    own = {normal(each.name) for each in metadata.distributions()}
+    brought = sorted(seen & {*held} - own - {normal(extra) for extra in extras})
+    return [f"{name}=={held[name].version}" for name in brought]
 
 
 def imported_packages(script: Path, installed: Callable[[str], bool], beside: Path | None = None) -> list[str]:

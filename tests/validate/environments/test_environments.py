@@ -400,3 +400,30 @@ def test_a_ports_libraries_are_of_the_releases_that_the_source_ran_with(
     ]
     choose.port_python(script)
     assert asked[2:] == [asked[1]]
+
+
+def test_what_a_port_s_libraries_bring_along_is_of_the_source_s_releases_too(
+    monkeypatch: pytest.MonkeyPatch, own_cache: Path, tmp_path: Path
+) -> None:
+    source = own_cache / "trl-0.12.1"
+    (source / "bin").mkdir(parents=True)
+    (source / "bin" / "python").symlink_to(sys.executable)
+    site = source / "lib" / "python3.11" / "site-packages"
+    for name, version, asks in (
+        ("langchain", "0.6.11", ["langchain-core<0.7,>=0.6", "numpy", 'redis; extra == "cache"']),
+        ("langchain_core", "0.6.5", ["langchain.splitters"]),
+        ("langchain-splitters", "3.0.1", ["langchain"]),
+        ("numpy", "1.26.0", []),  # tpu-port has its own
+        ("redis", "5.0.0", []),
+        ("rouge-score", "0.1.2", []),
+    ):
+        (folder := site / f"{name}-{version}.dist-info").mkdir(parents=True)
+        lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {each}" for each in asks)]
+        (folder / "METADATA").write_text("\n".join(["Metadata-Version: 2.1", *lines, ""]))
+    store.finish(source, {"about": "trl 0.12.1", "releases": {"langchain": "0.6.11"}})
+    asked: list[list[str]] = []
+    monkeypatch.setattr(choose, "overlay_for", lambda extras, say: asked.append(extras) or store.Kept(source, {}))
+    script = tmp_path / "port.py"
+    script.write_text("import langchain\n")
+    choose.port_python(script, like=source / "bin" / "python")
+    assert asked == [["langchain==0.6.11", "langchain-core==0.6.5", "langchain-splitters==3.0.1"]]
