@@ -41,6 +41,15 @@ def test_none_where_it_meant_all(kept: bool, report_to: str, old: bool, told: bo
     assert any(each.message.startswith("report_to=None: transformers 4") for each in found) is told
 
 
+@pytest.mark.parametrize(("settings", "to"), [("", "the port to none."), ("**load(), ", "and to W&B where that is")])
+def test_an_object_of_arguments_makes_of_none_what_transformers_4_does(settings: str, to: str) -> None:
+    text = sft_script("use = len(sys.argv) > 1", imports="import sys", config=", save_safetensors=True")
+    text = text.replace("SFTConfig(", f"SFTConfig({settings}", 1)
+    found = port(text.replace('report_to="none"', 'report_to="wandb" if use else None'))
+    [message] = [each.message for each in found.findings if each.message.startswith("report_to=None")]
+    assert to in message, message
+
+
 @pytest.mark.parametrize(
     ("transformers", "report_to", "name", "given"),
     [

@@ -93,13 +93,17 @@ def reports_to_all(porting: Porting) -> bool:
 
 
 def _say_all_where_none(porting: Porting) -> None:
-    """`report_to="wandb" if use_wandb else None` means that W&B is there, and may be told without being asked."""
+    """`report_to="wandb" if use_wandb else None` means that W&B is there, and may be told without being asked.
+
+    An object of the port's own arguments makes all trackers of None, as transformers 4 does: those that Tunix has.
+    """
     given = porting.config.argument("report_to") if porting.config is not None else None
     chosen = given.node if given is not None else None
     if porting.trainer is None or not isinstance(chosen, cst.IfExp) or not reports_to_all(porting):
         return
     if any(isinstance(part, cst.Name) and part.value == "None" for part in (chosen.body, chosen.orelse)):
-        message = "report_to=None: transformers 4 reports to every tracker that is installed there, the port to none."
+        to = "TensorBoard, and to W&B where that is installed" if porting.arguments_object else "none"
+        message = f"report_to=None: transformers 4 reports to every tracker that is installed there, the port to {to}."
         line, column = porting.module.location(chosen)
         porting.find("TP101", "info", message, 'Say "none", or the tracker that is meant.', line, column)
 
