@@ -11,21 +11,9 @@ from porter.front.port_script import port_script
 from porter.source.project.model_names import usual_value
 from porter.source.project.other_models import is_known_without
 
-from .named_models import PHI, folder
+from .named_models import PHI, SCRIPT, folder
 from .porting import port
 
-SCRIPT = """from transformers import AutoModelForCausalLM, AutoTokenizer
-from trl import SFTConfig, SFTTrainer
-from datasets import load_dataset
-{before}
-trainer = SFTTrainer(
-    model=AutoModelForCausalLM.from_pretrained({name}),
-    args=SFTConfig(output_dir="out"),
-    train_dataset=load_dataset("a/b", split="train"),
-    processing_class=AutoTokenizer.from_pretrained({name}),
-)
-trainer.train()
-"""
 WAYS = {
     "args.model_name": "import argparse\np = argparse.ArgumentParser()\n"
     "p.add_argument('-m', '--model-name', default='{model}')\nargs = p.parse_args()",

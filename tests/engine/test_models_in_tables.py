@@ -12,7 +12,7 @@ import pytest
 from porter.front.port_file import port_file
 from porter.source.project.model_names import Launched, usual_value, usual_values
 
-from .test_model_names import PHI, SCRIPT
+from .named_models import PHI, SCRIPT
 
 DICT = {"config.py": "CONFIG = {'model': {'name': 'THE_ID'}, 'id': 'THE_ID'}\n"}
 YAML = "model:\n  name: THE_ID\n"
