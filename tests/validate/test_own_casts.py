@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from porter import runtime as rt
+from porter.runtime.facts.releases import mistral_means
+from porter.validate.jax_side.multimodal_stand_ins import answer_as_multimodal
 from porter.validate.torch_side.causal_masks import KEPT, cut_causal_masks
 from porter.validate.torch_side.cuda.half_precision import LEFT_OUT, float32_again
 from porter.validate.torch_side.multimodal_means import mean_as_multimodal, sums_means
@@ -71,6 +74,18 @@ def test_a_stand_in_has_the_mean_of_the_class_that_it_stands_for(folder: str, ap
     model = SimpleNamespace(config=SimpleNamespace(_name_or_path=f"/work/models/{folder}"))
     mean_as_multimodal(model)
     assert (getattr(model, "accepts_loss_kwargs", True) is False) == apart
+
+
+@pytest.mark.parametrize(
+    ("folder", "mean"), [("google--gemma-3-4b-it", "micro_batch"), ("google--gemma-3-1b-it", "step")]
+)
+def test_a_port_that_asks_gets_that_answer_too(folder: str, mean: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was told of the stand-in, a model of text, and called different."""
+    monkeypatch.setattr(mistral_means, "_is_multimodal", mistral_means._is_multimodal)  # put back behind the test
+    answer_as_multimodal(rt)
+    family = SimpleNamespace(name="gemma3", table={"multimodal": ["Gemma3ForConditionalGeneration"]})
+    model = SimpleNamespace(porter=SimpleNamespace(path=f"/work/models/{folder}", config={}, family=family))
+    assert rt.mean_over(model, "4.57.6") == mean
 
 
 def test_before_4_53_that_class_takes_a_number_of_tokens_and_makes_nothing_of_it(

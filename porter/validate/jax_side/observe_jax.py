@@ -44,6 +44,7 @@ from ..world.metrics import stand_in_metrics
 from ..world.start import stand_in_world
 from .asked_for_jax import asked_for, watch_outputs, watch_torch_saves
 from .folded_batches import fold_batches
+from .multimodal_stand_ins import answer_as_multimodal
 from .observer_jax import Observer
 from .optax_settings import patch_optax, telling
 from .read_jax import recorded_norm
@@ -260,6 +261,7 @@ def patch_runtime(observer: Observer, runtime: ModuleType) -> None:
     for batches in (*kinds, runtime.GRPOBatches):
         fold_batches(batches, settings.fold, observer.batching)
     replace_everywhere(runtime, "load_model", patched_load)
+    answer_as_multimodal(runtime)
     average_new_rows(importlib.import_module(f"{runtime.__name__}.models.vocabulary"))
     replace_everywhere(runtime, "separate_kv", patched_separate)
     apply_adapter, load_trained = runtime.apply_adapter, runtime.load_trained

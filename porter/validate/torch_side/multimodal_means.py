@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import Any
 
 from ...runtime.facts.releases import release
-from ...runtime.facts.releases.mistral_means import MULTIMODAL
+from ..stand_ins.multimodal_names import multimodal_name
 
 CLASSES = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
 
@@ -20,9 +19,8 @@ def mean_as_multimodal(model: Any) -> None:
     """
     import transformers
 
-    folder = Path(str(getattr(model.config, "_name_or_path", ""))).name
-    name = folder.replace("--", "/", 1)
-    if MULTIMODAL.match(name) is None:
+    name = multimodal_name(str(getattr(model.config, "_name_or_path", "")))
+    if not name:
         return
     if release(None, transformers.__version__).sums_multimodal:
         _take_own_mean(model)
