@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import pytest
@@ -167,3 +168,41 @@ def test_the_last_batch_of_an_epoch_may_have_a_name() -> None:
                     optimizer.zero_grad()
         """)
     assert not loop.obstacles and loop.steps_at_last and loop.accumulation is not None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "condition"),
+    [
+        ("autocast(dtype=bfloat16)", "autocast()", "args.bf16 or args.fp16"),
+        ("autocast(dtype=bfloat16)", "nullcontext()", "args.bf16"),
+        ("nullcontext()", "autocast()", "not (args.bf16) and (args.fp16)"),
+        ("nullcontext()", "nullcontext()", ""),
+    ],
+)
+def test_three_ways_to_train_are_one_but_for_their_bits(first: str, second: str, condition: str) -> None:
+    way = "with {}:\n    loss = model(**batch).loss / n\n{}.backward()\n"
+    ways = [way.format(first, "loss"), way.format(second, "scaler.scale(loss)"), way.format("nullcontext()", "loss")]
+    tests = ("if args.bf16:", "elif args.fp16:", "else:")
+    lines = "".join(f"{test}\n{textwrap.indent(one, '    ')}" for test, one in zip(tests, ways, strict=True))
+    text = (
+        "from contextlib import nullcontext\nfrom torch import bfloat16\nfrom torch.cuda.amp import autocast\n"
+        f"for epoch in range(3):\n    for step, batch in enumerate(loader):\n{textwrap.indent(lines, ' ' * 8)}"
+        "        if (step + 1) % n == 0:\n            optimizer.step()\n            optimizer.zero_grad()\n"
+    )
+    _, loop = read(text)
+    assert not loop.obstacles and loop.autocast == bool(condition) and loop.autocast_if == condition
+
+
+def test_three_ways_of_which_one_trains_otherwise_are_refused() -> None:
+    text = STANDARD.replace(
+        "        loss.backward()\n",
+        """\
+        if args.bf16:
+            loss.backward()
+        elif args.fp16:
+            (loss / 2).backward()
+        else:
+            loss.backward()
+""",
+    )
+    assert any("do not mean the same" in str(each) for each in read(text)[1].obstacles)

@@ -86,7 +86,7 @@ class StepReader(LineReader):
             return
         synced = self.module.code(node.test).endswith("sync_gradients")
         inside = [inner for line in lines for inner in walk(line)]
-        if isinstance(node.orelse, cst.Else) and self._both(node, node.orelse):
+        if node.orelse is not None and self._both(node, node.orelse):
             return
         if any(is_step(inner) for inner in inside):
             if is_there(self.module, node):
@@ -144,29 +144,36 @@ class StepReader(LineReader):
         self.loop.clip_if = node.test
         return True
 
-    def _both(self, node: cst.If, other: cst.Else) -> bool:
-        """Whether both ways of an `if` train, and alike but for the number of bits: what is read of one is kept."""
-        trains = [any(is_backward(inner) or is_step(inner) for inner in walk(body)) for body in (node.body, other.body)]
-        if not all(trains):
+    def _both(self, node: cst.If, other: cst.Else | cst.If) -> bool:
+        """Whether all ways of an `if` train, and alike but for the number of bits: what is read of one is kept."""
+        ways = _ways(node)
+        if ways is None or not all(any(is_backward(each) or is_step(each) for each in walk(way)) for way in ways):
             return False
-        start, (first, then) = self._state(), (node.body, other.body)
-        found = []
-        for body in (first, then):
+        start, casting, found = self._state(), self.loop.autocast, []
+        for way in (node.body, other):
             self._set(start)
             start = copy.copy(start)
-            self._body(lines_of(body))
-            found.append((self._said(), self.loop.autocast, self._state()))
+            if isinstance(way, cst.If):
+                self._condition(way)
+            else:
+                self._body(lines_of(way.body if isinstance(way, cst.Else) else way))
+            found.append((self._said(), self._cast(), self._state()))
         (said, cast, state), (said_else, cast_else, state_else) = found
         self._set(state)
         if said != said_else:
             obstacles = {(id(each.node)): each for each in (*self.loop.obstacles, *state_else[0].obstacles)}
             self.loop.obstacles = list(obstacles.values())
             self._object(node, "the two ways to train do not mean the same", ONE_WAY)
-        elif cast != cast_else and not start[0].autocast:
+        elif cast != cast_else and not casting:
             test = self.module.code(node.test)
-            self.loop.autocast, self.loop.autocast_if = True, test if cast else f"not ({test})"
-            self.loop.autocast_flag, self.loop.autocast_at = node.test if cast else None, node.test
+            self.loop.autocast, self.loop.autocast_if = True, either(test, cast, cast_else)
+            self.loop.autocast_flag = node.test if (cast, cast_else) == (True, False) else None
+            self.loop.autocast_at = node.test
         return True
+
+    def _cast(self) -> bool | str:
+        """Whether products are of 16 bits by what is read so far, or under which condition."""
+        return (self.loop.autocast_if or True) if self.loop.autocast else False
 
     def _state(self) -> State:
         loop = replace(self.loop, left=list(self.loop.left), obstacles=list(self.loop.obstacles))
@@ -208,3 +215,23 @@ class StepReader(LineReader):
         if self.loop.end is None or end.beyond < self.loop.end.beyond:
             self.loop.max_steps, self.loop.end = end.limit, replace(end, counter=end.counter.now())
         return True
+
+
+def _ways(node: cst.If) -> list[cst.BaseSuite] | None:
+    """The bodies of an `if`, its `elif`s and its `else`; None without an `else`."""
+    found: list[cst.BaseSuite] = [node.body]
+    while isinstance(node.orelse, cst.If):
+        node = node.orelse
+        found.append(node.body)
+    return [*found, node.orelse.body] if node.orelse is not None else None
+
+
+def either(test: str, first: bool | str, second: bool | str) -> str:
+    """The condition that is `first` where `test` holds and `second` where it doesn't, each a condition of its own."""
+    if first is False and second is True:
+        return f"not ({test})"
+    if first is True:
+        return test if second is False else f"{test} or {second}"
+    whether = f"({first}) and ({test})" if first else ""
+    rest = "" if second is False else f"not ({test})" + ("" if second is True else f" and ({second})")
+    return " or ".join(each for each in (whether, rest) if each)
