@@ -200,6 +200,8 @@ def test_a_comment_on_gradients_goes_with_their_guard(said: str, stays: str) -> 
     [
         ("{'type': 'image', 'image': 'a.png'}", "image"),
         ("{'type': 'image'}, {'type': 'audio', 'audio': sound}", "audio and image"),
+        ("{'type': 'image', 'url': 'https://some.where/a.png'}", "image"),
+        ("{'type': 'video', 'path': sys.argv[1]}", "video"),
         ("{'type': 'text', 'text': 'an image'}", ""),
         ("{'type': 'image', 'width': 3}", ""),  # no part of a message
     ],

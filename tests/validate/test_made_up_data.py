@@ -42,7 +42,7 @@ def test_rows_that_are_drawn_by_the_real_data_s_number(project: Project) -> None
         "rows = pd.read_csv('nowhere.csv')",
         "drawn = rows.sample(n=60000, random_state=42)",
         "assert sorted(drawn.index) == list(rows.index) and len(rows.sample(3)) == 3",
-        "assert len(rows.sample(60000, replace=True)) == 60000",
+        "assert len(rows.sample(60000, replace=True)) == len(rows.sample(60000, None, True)) == 60000",
         "assert len(random.sample(rows.to_dict('records'), 60000)) == len(rows)",
     )
     run = project.run("\n".join(lines))

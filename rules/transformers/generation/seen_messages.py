@@ -17,6 +17,7 @@ from porter.packs.api import Phase, Porting, step
 
 PART_OF = "TP311"
 SEEN = ("image", "audio", "video", "image_url", "input_audio")
+WHERE = {"url", "path", "base64"}  # where else transformers' processors look for what is shown
 
 
 @step(Phase.ANSWER, of="trainer", reads=("claimed uses",))
@@ -45,4 +46,4 @@ def _kind_of(node: cst.Dict) -> str:
     if not isinstance(kind, cst.SimpleString):
         return ""
     said = str(ast.literal_eval(kind.value))
-    return said if said in SEEN and (said in held or len(held) == 1) else ""
+    return said if said in SEEN and (said in held or WHERE & held.keys() or len(held) == 1) else ""
