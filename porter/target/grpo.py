@@ -132,8 +132,14 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     if porting.arguments_object:
         processes = processes_argument(porting, writing)
         kept = Arg(given(porting, f"{'RLOO' if rloo else 'GRPO'}Batches.from_args", porting.arguments_object))
-        further = [*processes, *_loaded_reference(porting)]
-        call = Call(f"{runtime}.from_args", [kept, *data, functions, *further], spread=bool(_loaded_reference(porting)))
+        further = [*_loaded_reference(porting)]
+        if _makes_tokenizer(porting):
+            further.append(Arg('"left"', "truncation_side", "# of the tokenizer that the trainer makes itself"))
+        call = Call(
+            f"{runtime}.from_args",
+            [kept, *data, functions, *processes, *further],
+            spread=any(a.comment for a in further),
+        )
         return assign(names.batches, call, indent)
     settings = {**ROLLOUTS, **(RLOO if rloo else GRPO)}
     _settle_top_k(porting)
@@ -148,6 +154,7 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
         arguments.append(Arg(code, "only_eos_token", "# completions end there alone before TRL 1.15"))
     if release and (dealing := releases.release(release).dealing) != "shuffled":
         arguments.append(Arg(quoted(dealing), "dealing", "# micro-steps keep a prompt's completions before TRL 0.18"))
+    arguments += _of_prompts(porting, "rloo" if rloo else "grpo", release)
     transformers = plain_version(porting.versions.get("transformers", "")) or None
     if release and (leftovers := releases.release(release, transformers).leftovers) in LEFTOVERS:
         arguments.append(Arg(quoted(leftovers), "leftovers", LEFTOVERS[leftovers]))
@@ -167,6 +174,35 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     usual = [place for place, (_, default) in settings.items() if _is_usual(porting, place, default)]
     silent = unwritten(porting, {**RUN, **settings}) + mark(porting, *usual)
     return assign(names.batches, Call(silent + runtime, arguments, spread=True), indent)
+
+
+def _of_prompts(porting: Porting, kind: str, release: str) -> list[Arg]:
+    """How the release makes tokens of prompts; vLLM makes them itself where the tokenizer cuts."""
+    own = releases.release(release or None)
+    if own.prompts_as_today(kind):
+        return []
+    arguments = [Arg(quoted(release), "trl", "# prompts as in this release")]
+    if not own.cuts_prompts_as_tokenizer(kind):
+        return arguments
+    vllm = sampled_by_vllm(porting)
+    asked = vllm is not None and (not vllm.known or bool(vllm.literal))
+    if vllm is not None and asked:
+        code = "True" if vllm.known else f"{vllm.code} or None"
+        arguments.append(Arg(code, "start_token", "# vLLM's own"))
+    if _makes_tokenizer(porting) or (vllm is not None and asked and vllm.known):
+        arguments.append(Arg('"left"', "truncation_side"))
+    elif vllm is not None and asked:
+        arguments.append(Arg(choice(vllm.code, '"left"', "None"), "truncation_side"))
+    return arguments
+
+
+def _makes_tokenizer(porting: Porting) -> bool:
+    """Whether the trainer makes its tokenizer itself, and has it cut on the left (TRL 0.24 to 0.26)."""
+    assert porting.trainer is not None
+    given = porting.trainer.argument("processing_class", "tokenizer")
+    own = releases.release(plain_version(porting.versions.get("trl", "")) or None)
+    kind = table_of(porting, porting.trainer).kind
+    return (given is None or given.value.is_literal(None)) and own.cuts_prompts_as_tokenizer(kind)
 
 
 def _loaded_reference(porting: Porting) -> list[Arg]:

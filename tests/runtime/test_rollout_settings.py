@@ -9,18 +9,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers.processors import TemplateProcessing
 
 from porter.runtime.arguments import trl_arguments
 from porter.runtime.facts.generation_settings import filled_from_checkpoint
 from porter.runtime.facts.releases import release
-from porter.runtime.generation.prompts import end_tokens, raised_batch_size, shared_settings, whole_groups
+from porter.runtime.generation.prompts import (
+    end_tokens,
+    prompt_settings,
+    raised_batch_size,
+    shared_settings,
+    tokenised_prompts,
+    whole_groups,
+)
 from porter.runtime.losses.policy_loss import PolicyLoss
 from porter.runtime.rollouts.dealing import checked, dealt
 from porter.runtime.rollouts.rewards import group_advantages
 
+from .byte_tokens import byte_tokenizer
 
-def settings(trl: str, kind: str, unsloth: str | None = None, **given: Any) -> dict[str, Any]:
-    return shared_settings(trl_arguments(trl, kind, unsloth=unsloth)(output_dir="out", **given), 1)
+
+def settings(trl: str, kind: str, unsloth: str | None = None, of: str = "grpo", **given: Any) -> dict[str, Any]:
+    return shared_settings(trl_arguments(trl, kind, unsloth=unsloth)(output_dir="out", **given), 1, of)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +46,56 @@ def settings(trl: str, kind: str, unsloth: str | None = None, **given: Any) -> d
 )
 def test_prompts_are_cut_by_the_releases_that_do(kind: str, trl: str, longest: int | None) -> None:
     assert settings(trl, kind, max_prompt_length=9)["max_prompt_length"] == longest
+
+
+def prompts(kind: str, trl: str | None, rows: list[Any], longest: int | None = None, **told: Any) -> list[str]:
+    """The prompts as tokens of a tokenizer that puts a start token before texts and cuts at the end."""
+    tokenizer = byte_tokenizer(bos_token="<|user|>")
+    start = ("<|user|>", tokenizer.bos_token_id)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="<|user|> $A", special_tokens=[start])
+    own = prompt_settings(kind, trl, tokenizer, told.get("start_token"), told.get("truncation_side"))
+    ids = tokenised_prompts([{"prompt": row} for row in rows], tokenizer, longest, {}, **own)
+    return [tokenizer.decode(row) for row in ids]
+
+
+@pytest.mark.parametrize(
+    ("kind", "trl", "starts", "cut"),
+    [
+        ("grpo", "0.14.0", False, "e?"),
+        ("grpo", "0.23.1", False, "e?"),
+        ("grpo", "0.24.0", False, "mo"),
+        ("grpo", "0.25.1", False, "mo"),
+        ("grpo", "0.26.0", True, "e?"),
+        ("rloo", "0.23.1", False, "e?"),
+        ("rloo", "0.26.2", False, "mo"),
+        ("rloo", "0.27.0", True, "e?"),
+        ("grpo", None, True, "e?"),
+    ],
+)
+def test_prompts_that_are_text_are_those_of_the_release(kind: str, trl: str | None, starts: bool, cut: str) -> None:
+    assert prompts(kind, trl, ["more?"]) == ["<|user|>more?" if starts else "more?"]
+    assert prompts(kind, trl, ["more?"], 2) == [cut]
+    assert prompts(kind, trl, ["more?"], 2, truncation_side="left") == ["e?"]
+    assert prompts(kind, trl, ["more?"], start_token=True) == ["<|user|>more?"]
+
+
+@pytest.mark.parametrize(
+    ("trl", "continued"), [("0.14.0", False), ("0.15.2", True), ("0.24.0", True), ("0.25.0", False), (None, False)]
+)
+def test_an_answer_that_is_begun_goes_on_in_the_releases_that_do(trl: str | None, continued: bool) -> None:
+    asked = [{"role": "user", "content": "q"}]
+    found = prompts("grpo", trl, [asked, [*asked, {"role": "assistant", "content": "I"}], asked])
+    begun = "<|user|>q<|end|><|assistant|>I"
+    header = "<|user|>q<|end|><|assistant|>"
+    assert found == [header, begun if continued else f"{begun}<|end|><|assistant|>", header]
+
+
+def test_a_configuration_says_how_its_release_makes_prompts() -> None:
+    assert settings("0.26.0", "GRPOConfig")["trl"] is None and settings("0.26.0", "RLOOConfig", of="rloo")["trl"]
+    assert settings("0.25.1", "GRPOConfig")["trl"] == "0.25.1"
+    by_vllm = settings("0.25.1", "GRPOConfig", use_vllm=True)
+    assert (by_vllm["start_token"], by_vllm["truncation_side"]) == (True, "left")
+    assert settings("0.23.1", "GRPOConfig", use_vllm=True)["start_token"] is None
 
 
 @pytest.mark.parametrize(("trl", "made"), [("0.15.2", False), ("0.17.0", False), ("0.20.0", True), ("0.28.0", True)])

@@ -46,6 +46,29 @@ def test_prompts_are_cut_by_the_releases_that_do(release: str, cuts: bool) -> No
     assert ("max_prompt_length=9" in port(rloo, source_trl=release).after) == cuts_in_rloo
 
 
+@pytest.mark.parametrize(
+    ("release", "settings", "makes_own", "written"),
+    [
+        ("0.23.1", "use_vllm=True", False, ["trl"]),
+        ("0.25.1", "", False, ["trl"]),
+        ("0.25.1", "", True, ["trl", "truncation_side"]),
+        ("0.25.1", "use_vllm=True", False, ["trl", "start_token", "truncation_side"]),
+        ("0.26.2", "", False, []),
+    ],
+)
+@pytest.mark.parametrize("kind", ["GRPO", "RLOO"])
+def test_prompts_are_made_as_in_the_release(
+    release: str, settings: str, makes_own: bool, written: list[str], kind: str
+) -> None:
+    text = script(settings).replace("GRPO", kind)
+    given = "" if makes_own else ", processing_class=AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')"
+    text = text.replace("reward_funcs=", f"{given.removeprefix(', ')}{', ' if given else ''}reward_funcs=")
+    found = port(f"from transformers import AutoTokenizer\n{text}", source_trl=release).after
+    expected = written or (["trl"] if kind == "RLOO" else [])  # RLOOTrainer before 0.27
+    names = ("trl=", "start_token=", "truncation_side=")
+    assert [name[:-1] for name in names if f"    {name}" in found] == expected
+
+
 @pytest.mark.parametrize(("release", "alone"), [("0.27.2", True), ("1.14.0", True), ("1.15.0", False)])
 def test_completions_end_as_in_the_release(release: str, alone: bool) -> None:
     assert ("only_eos_token=True" in port(script("num_generations=4"), source_trl=release).after) == alone

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,26 +17,63 @@ from .sampling import Sampling
 
 
 def tokenised_prompts(
-    rows: Sequence[Mapping[str, Any]], tokenizer: Any, longest: int | None, template: Mapping[str, Any]
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: Any,
+    longest: int | None,
+    template: Mapping[str, Any],
+    *,
+    start_token: bool = True,
+    truncation_side: str = "left",
+    continues: bool = False,
 ) -> list[list[int]]:
-    """Token ids of every prompt, as TRL gives them to `generate`; of longer ones the last `longest`.
+    """Token ids of every prompt, as TRL gives them to `generate`; of longer ones `longest`, cut off on a side.
 
-    `template`: further arguments of the chat template. ValueError for a prompt without a token.
+    `template`: further arguments of the chat template. `start_token`: prompts that are text get what the tokenizer adds
+    by itself. `continues`: see `Release.continues_answers`. ValueError for a prompt without a token.
     """
     prompts = [row["prompt"] for row in rows]
     found: list[list[int]] = []
     for start in range(0, len(prompts), 1000):
         some = prompts[start : start + 1000]
         if tokenization.is_conversational({"prompt": some[0]}):
-            encoded = tokenizer.apply_chat_template(
-                some, add_generation_prompt=True, tokenize=True, return_dict=True, **template
-            )
+            found += _rendered(some, tokenizer, template, continues)
         else:
-            encoded = tokenizer(text=some)
-        found += [list(ids) for ids in encoded["input_ids"]]
+            encoded = tokenizer(text=some, add_special_tokens=start_token)
+            found += [list(ids) for ids in encoded["input_ids"]]
     if any(not ids for ids in found):
         raise ValueError(f"prompt {next(n for n, ids in enumerate(found) if not ids)} of the dataset has no token")
-    return found if longest is None else [ids[-longest:] for ids in found]
+    if longest is None:
+        return found
+    return [ids[-longest:] if truncation_side == "left" else ids[:longest] for ids in found]
+
+
+def _rendered(
+    prompts: Sequence[Any], tokenizer: Any, template: Mapping[str, Any], continues: bool
+) -> Iterator[list[int]]:
+    """Token ids of conversations, in their order, each with the header of an answer, or to be continued."""
+    open_ends = [continues and prompt[-1]["role"] == "assistant" for prompt in prompts]
+    ids: dict[bool, Iterator[Any]] = {}
+    for is_open in {*open_ends}:
+        some = [prompt for prompt, each in zip(prompts, open_ends, strict=True) if each is is_open]
+        asked = {"continue_final_message": True} if is_open else {"add_generation_prompt": True}
+        encoded = tokenizer.apply_chat_template(some, tokenize=True, return_dict=True, **asked, **template)
+        ids[is_open] = iter(encoded["input_ids"])
+    return (list(next(ids[is_open])) for is_open in open_ends)
+
+
+def prompt_settings(
+    kind: str, trl: str | None, tokenizer: Any, start_token: bool | None, truncation_side: str | None
+) -> dict[str, Any]:
+    """How `tokenised_prompts` makes those of a release `trl` of the trainer `kind`; what is told wins."""
+    if trl is None:
+        return {"truncation_side": truncation_side or "left", "start_token": start_token is not False}
+    own = release(trl)
+    side = getattr(tokenizer, "truncation_side", "right") if own.cuts_prompts_as_tokenizer(kind) else "left"
+    return {
+        "start_token": own.prompts_as_today(kind) if start_token is None else start_token,
+        "truncation_side": truncation_side or side,
+        "continues": own.continues_answers,
+    }
 
 
 def end_tokens(model: Any, tokenizer: Any, only_eos_token: bool = False) -> tuple[int, ...]:
@@ -76,13 +113,14 @@ def sampling_of(
     return Sampling(max_tokens, ends, tokenizer.pad_token_id, **found)
 
 
-def shared_settings(args: Any, processes: int, reference: str | None = None) -> dict[str, Any]:
-    """What GRPOConfig and RLOOConfig have both, as arguments of their batches."""
+def shared_settings(args: Any, processes: int, kind: str = "grpo") -> dict[str, Any]:
+    """What GRPOConfig and RLOOConfig have both, as arguments of their batches; `kind` is "grpo" or "rloo"."""
     strategy = str(getattr(args.eval_strategy, "value", args.eval_strategy))
     if strategy != "no":
         raise ValueError(f"eval_strategy={strategy!r}: the port doesn't sample for evaluation; leave it out")
     cut = "max_prompt_length" not in args.ignored_fields
     own, dated = release(args.of_trl), release(args.of_trl, args.of_transformers)
+    by_vllm = args.use_vllm and own.cuts_prompts_as_tokenizer(kind)  # which makes tokens of prompts itself
     return {
         "epochs": args.num_train_epochs,
         "max_steps": args.max_steps,
@@ -95,6 +133,9 @@ def shared_settings(args: Any, processes: int, reference: str | None = None) -> 
         "steps_per_generation": args.steps_per_generation,
         "generation_batch_size": args.generation_batch_size,
         "max_prompt_length": getattr(args, "max_prompt_length", None) if cut else None,
+        "trl": None if own.prompts_as_today(kind) else args.of_trl,
+        "start_token": True if by_vllm else None,
+        "truncation_side": "left" if by_vllm else None,
         "max_completion_length": args.max_completion_length,
         "temperature": args.temperature,
         "top_p": args.top_p,
@@ -106,7 +147,7 @@ def shared_settings(args: Any, processes: int, reference: str | None = None) -> 
         "dealing": own.dealing,
         "leftovers": dated.leftovers,
         "divides_by_made": dated.divides_by_made,
-        "reference": reference or own.policy_reference,
+        "reference": own.policy_reference,
         "checkpoint_fills": None if args.use_vllm else dated.checkpoint_fills,
         "raise_batch_size": release(args.of_trl, unsloth=args.of_unsloth or "").raises_batch,
         "mask_truncated_completions": args.mask_truncated_completions,

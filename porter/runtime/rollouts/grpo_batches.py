@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ from ..generation.prompts import (
     check_context,
     micro_steps_of,
     prompt_rows,
+    prompt_settings,
     raised_batch_size,
     sampling_of,
     shared_settings,
@@ -38,13 +39,12 @@ from ..generation.prompts import (
 from ..generation.sampling import Sampler
 from ..hosts import processes as hosts
 from ..hosts.global_arrays import on_mesh, placed
-from ..losses.policy_loss import PolicyLoss, completion_logps
-from ..losses.token_loss import model_inputs
-from ..models.load_model import load_reference
+from ..losses.policy_loss import PolicyLoss
 from ..rows import tokenization
 from ..rows.rows import is_stream
 from .dealing import checked, dealt, mixed
 from .prompt_order import PromptOrder
+from .reference import logps_of, reference_logps
 from .rewards import RewardFunc, Rewards, TrainerState, group_advantages
 from .rollout import Rollout, said_of
 
@@ -64,11 +64,12 @@ class GRPOBatches:
     own learner prompts); `model` is the one that trains, its adapters in. The reference of `loss.beta` is the model as
     it is now, with new adapters the base model; with `reference="base"` it has none, as before 0.27, which differs
     where they come from a folder; with "checkpoint" a model without adapters is loaded anew for it, see
-    `load_reference`. The other arguments are GRPOConfig's, with its names and defaults (`epochs`:
-    num_train_epochs). `max_prompt_length`, of releases before 0.26, keeps the last tokens of longer prompts;
-    `only_eos_token`, of those before 1.15, ends completions at the tokenizer's end token alone, not at every one of the
-    checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before 0.16)
-    where it isn't `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
+    `load_reference`. The other arguments are GRPOConfig's, with its names and defaults (`epochs`: num_train_epochs).
+    `max_prompt_length`, of releases before 0.26, cuts longer prompts. `trl`: prompts are made as in that release, see
+    facts/releases/prompts.py; `start_token` and `truncation_side` are its own where they are None. `only_eos_token`, of
+    releases before 1.15, ends completions at the tokenizer's end token alone, not at every one of the checkpoint's
+    generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before 0.16) where it isn't
+    `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
     `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py),
     `leftovers` what becomes of an epoch's prompts that fill none (prompt_order.py); without `divides_by_made` a step of
     fewer micro-steps is divided by `accumulation` all the same, see `Release.divides_by_made`.
@@ -80,6 +81,8 @@ class GRPOBatches:
     fill, and reward functions that can't be called as TRL does. Of several JAX processes the first one calls the reward
     functions, once for each completion; the others are told their values.
     """
+
+    KIND = "grpo"
 
     def __init__(
         self,
@@ -101,6 +104,9 @@ class GRPOBatches:
         steps_per_generation: int | None = None,
         generation_batch_size: int | None = None,
         max_prompt_length: int | None = None,
+        trl: str | None = None,
+        start_token: bool | None = None,
+        truncation_side: str | None = None,
         max_completion_length: int = 512,
         temperature: float = 1.0,
         loss_temperature: float | None = None,
@@ -163,7 +169,10 @@ class GRPOBatches:
         self.steps_per_epoch, self.steps = self._order.steps_per_epoch, self._order.steps
         self.state = TrainerState(max_steps=self.steps, num_train_epochs=math.ceil(self.steps / self.steps_per_epoch))
 
-        self._prompts = tokenised_prompts(self._rows, tokenizer, max_prompt_length, chat_template_kwargs or {})
+        as_release = prompt_settings(self.KIND, trl, tokenizer, start_token, truncation_side)
+        self._prompts = tokenised_prompts(
+            self._rows, tokenizer, max_prompt_length, chat_template_kwargs or {}, **as_release
+        )
         longest = max(map(len, self._prompts))
         check_context(model, longest, max_completion_length)
         self._completion_length = max_completion_length
@@ -187,27 +196,14 @@ class GRPOBatches:
         self._sampler = Sampler(model, mesh, sampling, self.length - max_completion_length)
         self._wrt = nnx.LoRAParam if jax.tree.leaves(nnx.state(model, nnx.LoRAParam)) else nnx.Param
         settings: dict[str, Any] = {"length": max_completion_length, "temperature": of_loss}
-        self._logps = jax.jit(partial(_logps, nnx.graphdef(model), **settings))
-        self._reference = self._logps_of(reference, settings) if self.loss.beta else None
+        self._logps = jax.jit(partial(logps_of, nnx.graphdef(model), **settings))
+        scored = partial(reference_logps, reference, model, mesh, self._wrt, self._logps, settings)
+        self._reference = scored() if self.loss.beta else None
         self._metrics: list[list[dict[str, float]]] = []
         self._said_by_rewards: dict[str, float] = {}
         self._skipped = 0
         if jax.process_index() == 0:
             print(self)
-
-    def _logps_of(self, reference: str, settings: Mapping[str, Any]) -> Callable[..., jax.Array]:
-        """How the reference scores tokens, given what of the model doesn't train: by a copy of what does, by adapters
-        of zeros, which leave the base as it is, or by the checkpoint alone.
-        """
-        if reference not in ("start", "base", "checkpoint"):
-            raise ValueError(f"reference={reference!r} is not known; choose start, base or checkpoint")
-        if reference == "checkpoint" and (loaded := load_reference(self._model, self._mesh)) is not None:
-            graph, *weights = nnx.split(loaded, self._wrt, ...)
-            own = jax.jit(partial(_logps, graph, **settings))
-            return lambda rest, tokens: own(*weights, tokens)
-        off = reference == "base" and self._wrt is nnx.LoRAParam
-        kept = jax.tree.map(lambda array: array * 0 if off else array, nnx.state(self._model, self._wrt))
-        return lambda rest, tokens: self._logps(kept, rest, tokens)
 
     @classmethod
     def from_args(
@@ -220,11 +216,12 @@ class GRPOBatches:
         *,
         reward_funcs: RewardFunc | Sequence[RewardFunc],
         processes: int = 1,
-        reference: str | None = None,
+        **own: Any,
     ) -> GRPOBatches:
         """The batches of a GRPOConfig whose values are known only when the script runs.
 
-        `processes`: how many processes the GPU run was launched with. `reference`: another than its release's.
+        `processes`: how many processes the GPU run was launched with. `own`: other settings than
+        these and its release's, `reference="checkpoint"`.
         """
         return cls(
             dataset,
@@ -236,7 +233,7 @@ class GRPOBatches:
             reward_weights=training_args.reward_weights,
             scale_rewards=training_args.scale_rewards,
             multi_objective_aggregation=training_args.multi_objective_aggregation,
-            **shared_settings(training_args, processes, reference),
+            **{**shared_settings(training_args, processes), **own},
         )
 
     def __iter__(self) -> Iterator[Batch]:
@@ -404,10 +401,3 @@ class GRPOBatches:
                 if name in batch and getattr(rollout, name) is not None:
                     batch[name][place] = getattr(rollout, name)
         return batch
-
-
-def _logps(
-    graph: Any, trained: Any, rest: Any, tokens: dict[str, jax.Array], *, length: int, temperature: float
-) -> jax.Array:
-    inputs = model_inputs(tokens)
-    return completion_logps(nnx.merge(graph, trained, rest), **inputs, length=length, temperature=temperature)

@@ -22,6 +22,8 @@ class RLOOBatches(GRPOBatches):
     `beta`, `reward_clip_range` and `normalize_advantages` are RLOOConfig's; the other arguments are `GRPOBatches`'.
     """
 
+    KIND = "rloo"
+
     def __init__(
         self,
         *data: Any,
@@ -48,9 +50,9 @@ class RLOOBatches(GRPOBatches):
         *,
         reward_funcs: RewardFunc | Sequence[RewardFunc],
         processes: int = 1,
-        reference: str | None = None,
+        **own: Any,
     ) -> RLOOBatches:
-        """The batches of an RLOOConfig whose values are known only when the script runs."""
+        """The batches of an RLOOConfig whose values are known only when the script runs, see GRPOBatches."""
         return cls(
             dataset,
             tokenizer,
@@ -63,7 +65,7 @@ class RLOOBatches(GRPOBatches):
             reward_weights=training_args.reward_weights,
             reward_clip_range=training_args.reward_clip_range,
             normalize_advantages=training_args.normalize_advantages,
-            **shared_settings(training_args, processes, reference),
+            **{**shared_settings(training_args, processes, cls.KIND), **own},
         )
 
     @property

@@ -155,7 +155,7 @@ def _sampled(run: AbstractRun, original: Any, name: str) -> type:
             completion = run.lengths.completion(settings.get("max_completion_length", 512), "max_completion_length")
             prompt = run.lengths.prompt(settings.get("max_prompt_length"), completion)
             module.prompt_rows = lambda *args: [{"prompt": ""}] * run.request["rows"]
-            module.tokenised_prompts = lambda rows, *args: [[0] * prompt] * len(rows)
+            module.tokenised_prompts = lambda rows, *args, **named: [[0] * prompt] * len(rows)
             settings |= {"max_completion_length": completion}
             settings |= {"micro_batch": run.request["batch"]} if run.request["batch"] else {}
             super().__init__([], AbsentTokenizer(run.request["rows"]), mesh, model, **settings)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..field_tables import at_version, find_table, version_key
-from .preferences import PreferenceRelease
+from .prompts import PromptRelease
 
 TODAY = "1.16.0"  # the release that this runtime follows when none is named
 OLDEST = (0, 7)
@@ -23,7 +23,7 @@ SETTLES_ACCELERATE = (2026, 4, 5)  # Unsloth's first release that keeps accelera
 
 
 @dataclass(frozen=True)
-class Release(PreferenceRelease):
+class Release(PromptRelease):
     """A release of TRL's SFTTrainer, and the transformers under it.
 
     `trl` is its version, `transformers` the version that ran it. `unsloth`: the release of Unsloth that loaded the

@@ -1,0 +1,46 @@
+"""Log-probabilities of completions, by the policy and by the reference that it may not move far from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+from flax import nnx
+
+from ..losses.policy_loss import completion_logps
+from ..losses.token_loss import model_inputs
+from ..models.load_model import load_reference
+
+
+def logps_of(
+    graph: Any, trained: Any, rest: Any, tokens: dict[str, jax.Array], *, length: int, temperature: float
+) -> jax.Array:
+    """Those of the last `length` tokens of each row, (B, length), by a model in parts: what trains, and the rest."""
+    inputs = model_inputs(tokens)
+    return completion_logps(nnx.merge(graph, trained, rest), **inputs, length=length, temperature=temperature)
+
+
+def reference_logps(
+    reference: str,
+    model: nnx.Module,
+    mesh: jax.sharding.Mesh,
+    trains: type[nnx.Variable],
+    policy: Callable[..., jax.Array],
+    settings: Mapping[str, Any],
+) -> Callable[..., jax.Array]:
+    """How the reference scores tokens, given what of the model doesn't train: by a copy of what does ("start"), by
+    adapters of zeros, which leave the base as it is ("base"), or by the checkpoint alone.
+
+    `policy`: `logps_of` of the model itself, with `settings`.
+    """
+    if reference not in ("start", "base", "checkpoint"):
+        raise ValueError(f"reference={reference!r} is not known; choose start, base or checkpoint")
+    if reference == "checkpoint" and (loaded := load_reference(model, mesh)) is not None:
+        graph, *weights = nnx.split(loaded, trains, ...)
+        own = jax.jit(partial(logps_of, graph, **settings))
+        return lambda rest, tokens: own(*weights, tokens)
+    off = reference == "base" and trains is nnx.LoRAParam
+    kept = jax.tree.map(lambda array: array * 0 if off else array, nnx.state(model, trains))
+    return lambda rest, tokens: policy(kept, rest, tokens)
