@@ -146,9 +146,11 @@ class StepReader(LineReader):
 
     def _both(self, node: cst.If, other: cst.Else | cst.If) -> bool:
         """Whether all ways of an `if` train, and alike but for the number of bits: what is read of one is kept."""
-        ways = _ways(node)
-        if ways is None or not all(any(is_backward(each) or is_step(each) for each in walk(way)) for way in ways):
-            return False
+        if node not in self.trains:  # nor is it a way of one that is looked at
+            ways = _ways(node)
+            if not ways or not all(any(is_backward(each) or is_step(each) for each in walk(way.body)) for way in ways):
+                return False
+            self.trains.update(way for way in ways if isinstance(way, cst.If))
         start, casting, found = self._state(), self.loop.autocast, []
         for way in (node.body, other):
             self._set(start)
@@ -217,13 +219,14 @@ class StepReader(LineReader):
         return True
 
 
-def _ways(node: cst.If) -> list[cst.BaseSuite] | None:
-    """The bodies of an `if`, its `elif`s and its `else`; None without an `else`."""
-    found: list[cst.BaseSuite] = [node.body]
-    while isinstance(node.orelse, cst.If):
-        node = node.orelse
-        found.append(node.body)
-    return [*found, node.orelse.body] if node.orelse is not None else None
+def _ways(node: cst.If) -> list[cst.If | cst.Else]:
+    """An `if`, its `elif`s and its `else`; nothing without an `else`."""
+    found: list[cst.If | cst.Else] = [node]
+    while isinstance(last := found[-1], cst.If):
+        if last.orelse is None:
+            return []
+        found.append(last.orelse)
+    return found
 
 
 def either(test: str, first: bool | str, second: bool | str) -> str:

@@ -32,6 +32,7 @@ class LineReader:
         self.watching = Watching(module)
         self.contexts = Contexts(module)
         self.made: dict[str, cst.BaseExpression] = {}  # name → what the loop put in it last
+        self.trains = set[cst.If]()  # each with an `else`, all of whose ways train
         self.shares: set[str] = set()  # names of losses that are divided
         self.decided: dict[str, cst.BaseExpression] = {}  # name → the condition under which it is made
         self.backward = self.stepped = False
