@@ -97,6 +97,7 @@ def left_modules(changed: Mapping[Path, str]) -> list[ProjectModule]:
     pending = list(known.values())
     while pending:
         module = pending.pop(0)
+        used: tuple[set[str], set[str]] | None = None  # known once, where something of the project is imported
         for name, alias in [each for node in module.imported for each in aliases_of(node)]:
             found = find_project_file(str(module.file), name) if name.partition(".")[0] not in OURS else None
             for file, shown in _read_for(*found) if found is not None else ():
@@ -108,7 +109,8 @@ def left_modules(changed: Mapping[Path, str]) -> list[ProjectModule]:
                 other = known.get(file)
                 if other is None or other.changed:
                     continue
-                taken = _taken(other, alias, *module.used) - other.taken
+                used = module.used if used is None else used
+                taken = _taken(other, alias, *used) - other.taken
                 other.taken |= taken
                 if (is_new or taken) and other not in pending:
                     pending.append(other)
