@@ -41,20 +41,22 @@ def withdrawn(porting: Training, family: Family, name: str) -> str | None:
 
 
 def say_torchs_files(porting: Training, family: Family, name: str) -> None:
-    """An error where a folder beside the script holds its weights as torch's files alone, which the port can't read;
-    a warning of a Hub id from before safetensors were usual."""
-    value = porting.recipe.values["model.id"]
-    line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
-    load = f"AutoModelForCausalLM.from_pretrained({json.dumps(name)})"
-    fix = f"Write them anew where torch is: {load}.save_pretrained(FOLDER)."
+    """A warning where a folder beside the script holds its weights as torch's files alone, which the port reads by
+    torch, and of a Hub id from before safetensors were usual."""
     folder = Path(porting.module.path).parent / name
     if folder.is_dir():
-        if any(folder.glob("*.bin")) and not any(folder.glob("*.safetensors")):
-            message = f"{name} holds its weights in torch's files (*.bin) alone: rt.load_model reads safetensors."
-            porting.find("TP302", "error", message, fix, line, column)
+        if not any(folder.glob("pytorch_model*.bin")) or any(folder.glob("*.safetensors")):
+            return
+        message = f"{name} holds its weights in torch's files (*.bin) alone, which rt.load_model reads by torch."
     elif any(fnmatch(name.lower(), pattern) for pattern in family.table.get("before_safetensors", ())):
-        message = f"{name} is of before safetensors were usual: rt.load_model ends where it holds torch's files alone."
-        porting.find("TP302", "warning", message, fix, line, column)
+        message = f"{name} is of before safetensors were usual: torch's files are read by torch."
+    else:
+        return
+    value = porting.recipe.values["model.id"]
+    line, column = (value.origin.line, value.origin.column) if value.origin else (1, 1)
+    load = f"AutoModelForCausalLM.from_pretrained({json.dumps(name)}, torch_dtype='auto')"
+    fix = f"Install torch beside the port (for CPUs will do), or write them anew: {load}.save_pretrained(FOLDER)."
+    porting.find("TP302", "warning", message, fix, line, column)
 
 
 def holds_adapters(porting: Training, name: str) -> bool:

@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ from ..facts.families import family_of, read_family
 from ..facts.family import Family, Sizes, rope, text_config
 from ..facts.mesh import mesh_problems
 from ..facts.stored_formats import base_name
-from . import patches, weights
+from . import patches, torch_files, weights
 from .dtypes import jax_type
 from .quantization import Quantization
-from .quantized_loading import load_quantized
+from .quantized_loading import load_by_weight
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,8 @@ def load_model(
     patches.apply(module)
 
     model_class, asked = getattr(module, found.model_class), Quantization.read(quantization)
-    if asked is not None:
-        model = load_quantized(folder, headers, plan, model_class, model_config, found, config, mesh, dtype, asked)
+    if asked is not None or any(weights.is_torchs(header.file) for header in headers.values()):
+        model = load_by_weight(folder, headers, plan, model_class, model_config, found, config, mesh, dtype, asked)
     else:
         from tunix.models import safetensors_loader
 
@@ -265,7 +266,10 @@ def _folder(model_id: str | Path, revision: str | None) -> Path:
         raise FileNotFoundError(f"{model_id} is no folder, and no Hub id either")
     from huggingface_hub import snapshot_download
 
-    return Path(snapshot_download(str(model_id), revision=revision, allow_patterns=["*.safetensors", "*.json"]))
+    found = Path(snapshot_download(str(model_id), revision=revision, allow_patterns=["*.safetensors", "*.json"]))
+    if any(found.glob("*.safetensors")) or find_spec("torch") is None:
+        return found
+    return Path(snapshot_download(str(model_id), revision=revision, allow_patterns=[torch_files.PATTERN, "*.json"]))
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

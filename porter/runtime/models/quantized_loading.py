@@ -1,7 +1,8 @@
-"""Loads a checkpoint weight by weight, and quantises each as soon as it is on the mesh.
+"""Loads a checkpoint weight by weight, and quantises each that is to be as soon as it is on the mesh.
 
 Tunix's loader puts whole files of bfloat16 weights on the chips. Here one weight at a time stands there unquantised,
-so that a 70B base needs the memory of its codes and scales.
+so that a 70B base needs the memory of its codes and scales. Torch's own files, which Tunix's loader doesn't read, are
+loaded so, too.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from flax import nnx
 
 from ..facts.family import Family
 from .quantization import Quantization, QuantizedWeights, put, tiles, whole_rows
-from .weights import Header, Plan, to_tunix
+from .weights import Header, Plan, opened, to_tunix
 
 
-def load_quantized(
+def load_by_weight(
     folder: Path,
     headers: Mapping[str, Header],
     plan: Plan,
@@ -30,30 +31,33 @@ def load_quantized(
     config: Mapping[str, Any],
     mesh: jax.sharding.Mesh,
     dtype: Any,
-    quantization: Quantization,
+    quantization: Quantization | None,
 ) -> nnx.Module:
-    """The model with every linear that `quantization` takes as codes and scales, the rest in `dtype`."""
+    """The model with every linear that `quantization` takes as codes and scales, the rest in `dtype`.
+
+    None takes none.
+    """
     with jax.set_mesh(mesh):
         model = nnx.eval_shape(lambda: model_class(model_config, rngs=nnx.Rngs(params=0)))
-    tiles_of = _taken(family, config, quantization)
+    tiles_of = _taken(family, config, quantization) if quantization is not None else {}
     shardings = dict(nnx.to_flat_state(nnx.get_named_sharding(nnx.state(model), mesh)))
     places = {"/".join(map(str, path)): path for path in shardings}
     for name, array in _parameters(folder, headers, plan, np.dtype(dtype)):
         path = places[name]
         module = _below(model, path[:-1])
         weight = jax.device_put(array, shardings[path].get_value())
-        if name in tiles_of:
+        if quantization is not None and name in tiles_of:
             put(module, str(path[-1]), weight, quantization.qtype, tiles_of[name])
             weight.delete()
         else:
             getattr(module, path[-1]).set_value(weight)
-    return computing(model)
+    return computing(model) if quantization is not None else model
 
 
 def quantize_shapes(
     model: nnx.Module, family: Family, config: Mapping[str, Any], quantization: Quantization
 ) -> nnx.Module:
-    """A model of shapes (jax.ShapeDtypeStruct, placed on a mesh) as `load_quantized` would hold it."""
+    """A model of shapes (jax.ShapeDtypeStruct, placed on a mesh) as `load_by_weight` would hold it."""
     state = {"/".join(map(str, path)): path for path, _ in nnx.to_flat_state(nnx.state(model))}
     for name, tile in _taken(family, config, quantization).items():
         path = state[name]
@@ -81,15 +85,13 @@ def _parameters(
     folder: Path, headers: Mapping[str, Header], plan: Plan, dtype: np.dtype[Any]
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Tunix path and value of every parameter, read in the files' order; a fused one comes when its last part has."""
-    from safetensors import safe_open
-
     waiting: dict[str, dict[int, np.ndarray]] = {}
     for file in sorted({headers[name].file for name in plan.tensors}):
-        with safe_open(folder / file, framework="numpy") as opened:
+        with opened(folder / file) as read:
             for name, tensor in plan.tensors.items():
                 if headers[name].file != file:
                     continue
-                part = to_tunix(tensor, opened.get_tensor(name)).astype(dtype)
+                part = to_tunix(tensor, read(name)).astype(dtype)
                 parts = waiting.setdefault(tensor.tunix, {})
                 parts[tensor.slot] = part
                 if len(parts) == tensor.slots:

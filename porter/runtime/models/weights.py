@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..facts.family import Family, Tensor
+from . import torch_files
 
 # What Tunix's loader can read; integers are quantised weights.
 READABLE = ("F32", "BF16", "F16")
@@ -20,7 +22,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Header:
-    """A tensor as its safetensors file announces it."""
+    """A tensor as its file announces it, by safetensors' name of its type."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -39,29 +41,56 @@ def to_hf(tensor: Tensor, array: Any) -> Any:
 
 
 def read_headers(folder: Path) -> dict[str, Header]:
-    """Name → header of every tensor in the folder's safetensors files; no weights are read.
+    """Name → header of every tensor in the folder's safetensors files, else in torch's; no weights are read.
 
-    Raises FileNotFoundError without such files, ValueError when two files hold the same tensor.
+    Raises FileNotFoundError without such files, ImportError where torch's are there and torch isn't, ValueError when
+    two files hold the same tensor.
     """
-    files = sorted(folder.glob("*.safetensors"))
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob(torch_files.PATTERN))
     if not files:
         raise FileNotFoundError(
-            f"{folder} holds no *.safetensors: only safetensors checkpoints can be loaded. Where torch is installed, "
-            "AutoModelForCausalLM.from_pretrained(MODEL).save_pretrained(FOLDER) writes such a one of pytorch_model.bin"
+            f"{folder} holds no *.safetensors, and no {torch_files.PATTERN} either, which is taken from the Hub where "
+            f"torch is installed. {torch_files.WRITE_ANEW}"
         )
     found: dict[str, Header] = {}
     for file in files:
-        with file.open("rb") as stream:
-            (length,) = struct.unpack("<Q", stream.read(8))
-            entries = json.loads(stream.read(length))
-        entries.pop("__metadata__", None)
-        for name, entry in entries.items():
+        for name, (dtype, shape) in _entries(file).items():
             if name in found:
                 raise ValueError(
                     f"{folder}: {name} is in {found[name].file} and in {file.name}: remove one of the files"
                 )
-            found[name] = Header(entry["dtype"], tuple(entry["shape"]), file.name)
+            found[name] = Header(dtype, shape, file.name)
     return found
+
+
+def _entries(file: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Name → dtype and shape of the tensors in a file."""
+    if is_torchs(file):
+        tensors = torch_files.tensors_in(file)
+        return {name: (torch_files.dtype_name(tensor), tuple(tensor.shape)) for name, tensor in tensors.items()}
+    with file.open("rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8))
+        entries = json.loads(stream.read(length))
+    entries.pop("__metadata__", None)
+    return {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in entries.items()}
+
+
+def is_torchs(file: str | Path) -> bool:
+    """Whether a file of weights is torch's, else safetensors'."""
+    return str(file).endswith(".bin")
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[Callable[[str], np.ndarray]]:
+    """What reads a tensor of a file by its name, in the type that it has there."""
+    if is_torchs(file):
+        tensors = torch_files.tensors_in(file)
+        yield lambda name: torch_files.as_numpy(tensors[name])
+        return
+    from safetensors import safe_open
+
+    with safe_open(file, framework="numpy") as found:
+        yield found.get_tensor
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ..facts.lora_targets import Block, LoraSpec, Site
 from ..facts.peft_format import mixes, peft_config, peft_tensors
 from ..hosts import processes as hosts
 from ..lora.apply_lora import adapters, apply_peft
+from ..models import torch_files
 
 
 def adapter_state(model: nnx.Module) -> dict[str, np.ndarray]:
@@ -157,7 +158,8 @@ def _fetched(adapter: str | Path, subfolder: str, revision: str | None) -> Path:
 def _read(folder: Path, sites: tuple[Site, ...]) -> dict[str, Any]:
     """The tensors of an adapter folder, after its scales were compared with the model's."""
     file = folder / "adapter_model.safetensors"
-    if not file.exists():
+    torchs = file.with_suffix(".bin")  # of PEFT before 0.6
+    if not file.exists() and not torchs.exists():
         raise FileNotFoundError(f"{folder} holds no adapter_model.safetensors")
     config = folder / "adapter_config.json"
     if config.exists():
@@ -165,7 +167,9 @@ def _read(folder: Path, sites: tuple[Site, ...]) -> dict[str, Any]:
         for site in sites:
             for block in site.blocks:
                 _same_scale(folder, spec, site, block)
-    return dict(read_tensors(file))
+    if file.exists():
+        return dict(read_tensors(file))
+    return {name: torch_files.as_numpy(tensor) for name, tensor in torch_files.tensors_in(torchs).items()}
 
 
 def _same_scale(folder: Path, spec: LoraSpec, site: Site, block: Block) -> None:

@@ -106,10 +106,8 @@ def tensors_of(model: nnx.Module, *, unquantized: bool = False) -> Iterator[tupl
 
 def _read(file: Path, name: str) -> np.ndarray:
     """A tensor of a checkpoint."""
-    from safetensors import safe_open
-
-    with safe_open(file, framework="flax") as opened:
-        return np.asarray(opened.get_tensor(name))
+    with weights.opened(file) as read:
+        return read(name)
 
 
 def _shards(tensors: Iterator[tuple[str, np.ndarray]]) -> Iterator[dict[str, np.ndarray]]:
