@@ -13,23 +13,21 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ..engine.pipeline import port_module
-from ..errors import InputError
 from ..port import Options, Port
 from ..recipe import Finding, Recipe
-from ..source.folder import MOST_FILES, SourceTree, imported_names
+from ..source.folder import SourceTree, imported_names
 from ..source.module import Module
 from ..source.parsing import read_module
-from ..source.project.folders import project_folders
-from ..source.project.modules import ABOVE, find_project_file
+from ..source.project.around import tree_around
+from ..source.project.modules import find_project_file
 from .renamed_imports import Renaming, renamed
 
 RANKS = {"ported": 0, "partial": 1}
-OURS = ("porter", "porter_runtime")
 SUFFIX = "_tunix"
 MOST_SAID = 3  # findings of a module that the script's report has, too
 RELATIVE = re.compile(r"(?m)^\s*from\s+\.")
@@ -107,28 +105,6 @@ def _worse(port: Port) -> tuple[int, int]:
     return RANKS.get(port.status, len(RANKS)), errors
 
 
-def tree_around(path: Path, module: Module) -> tuple[SourceTree, Path]:
-    """The files of its project that a script imports, directly or through others, and its own path among them."""
-    script = path.absolute()
-    root = project_folders(script, above=ABOVE)[-1]
-    found, pending = {script: module}, [script]
-    while pending and len(found) < MOST_FILES:
-        file = pending.pop(0)
-        for name in imported_names(file):
-            if name.partition(".")[0] in OURS:
-                continue
-            target = find_project_file(str(file), name)
-            if target is None or target[0] in found or root not in target[0].parents:
-                continue
-            try:
-                found[target[0]] = read_module(target[0])
-            except InputError:
-                continue
-            pending.append(target[0])
-    modules = {file.relative_to(root): read for file, read in found.items()}
-    return SourceTree(root, sorted(modules), modules=modules), script.relative_to(root)
-
-
 def with_modules(tree: SourceTree, script: Path, whole: Port) -> Port | None:
     """The script's port with the modules that are written beside it; None where they can't be."""
     taken = {Path(port.path).relative_to(tree.root): port for port in whole.modules}
@@ -187,11 +163,18 @@ def _said(renaming: Renaming, file: Path, name: str | None, port: Port) -> Findi
     own = found[1] if found else file.name
     if name is None:
         message = f"{own} has no part in the port: what the script takes from it is answered where it is used, or gone."
+        if errors := [finding for finding in port.findings if finding.severity == "error"]:
+            return Finding("TP001", "error", message + _left(own, errors), errors[0].fix, line, 1)
         return Finding("TP001", "info", message, "", line, 1)
     message = f"{own} is ported with this file: {name}.py, written beside the port."
     left = [finding for finding in port.findings if finding.severity != "info"]
     if not left:
         return Finding("TP001", "info", message, "Keep the two files together.", line, 1)
-    message += "".join(f" {own}:{each.line}: {each.message}" for each in left[:MOST_SAID])
-    message += f" {len(left) - MOST_SAID} more are said there." if len(left) > MOST_SAID else ""
+    message += _left(own, left)
     return Finding("TP001", "warning", message, "Keep the two files together, and look at that.", line, 1)
+
+
+def _left(own: str, left: Sequence[Finding]) -> str:
+    """What is left to look at in a module, in its script's report."""
+    said = "".join(f" {own}:{each.line}: {each.message}" for each in left[:MOST_SAID])
+    return f"{said} {len(left) - MOST_SAID} more are said there." if len(left) > MOST_SAID else said

@@ -14,7 +14,7 @@ from functools import cached_property
 import libcst as cst
 
 from .module import Module
-from .scopes import Scope, collect_scopes, starred
+from .scopes import Binding, Scope, collect_scopes, starred
 
 BETWEEN = "\n"  # parts the texts of two files
 
@@ -91,6 +91,17 @@ class Merged(Module):
                 found[number] = turn
                 pending += [((*turn, start), file) for start, file in self._imports_in(number)]
         return found
+
+    def member(self, node: cst.BaseExpression) -> list[Binding]:
+        """What binds a name of another file that its module's is asked for: `conf.SETTINGS`."""
+        if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name):
+            return []
+        bound = self.meaning(node.value)
+        qualified = bound[1][0].qualified if bound is not None and len(bound[1]) == 1 else ""
+        file, there = self.links[self._index(node)].get(qualified, (0, "no module"))
+        if there or not qualified:
+            return []
+        return self.scopes[self.parts[file].module.tree].bindings.get(node.attr.value, [])
 
     def _imports_in(self, number: int) -> Iterator[tuple[int, int]]:
         """Where a file imports others of the project, and their places."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from porter.front.port_file import port_file
+from porter.front.port_script import port_script
 
 from .porting import HEAD, check_becomes, port
 
@@ -25,6 +26,7 @@ CERTAIN = {
     "a call of itself": "a = dict(a, max_seq_length=512)\nargs = SFTConfig(**a)",
     "made twice": "a = dict(output_dir='p', max_seq_length=512)\nargs = SFTConfig(**a)",
     "updated by another": "b = dict(max_seq_length=512)\na.update(**b)\nargs = SFTConfig(**a)",
+    "made anew behind": "a.update(junk=1)\na = dict(output_dir='o')\na['max_seq_length'] = 512\nargs = SFTConfig(**a)",
     "a copy": "b = a.copy()\nb['max_seq_length'] = 512\nargs = SFTConfig(**b)",
     "where it lacks it": "a.setdefault('max_seq_length', 512)\nargs = SFTConfig(**a)",
     "one taken out": "a |= dict(max_seq_length=512, junk=1)\ndel a['junk']\nargs = SFTConfig(**a)",
@@ -44,12 +46,14 @@ KEPT = {
     "    return made\nargs = SFTConfig(**make(512))",
     "a function in another": "def main():\n    def make(n):\n        return dict(output_dir='o', max_seq_length=n)\n"
     "    return SFTConfig(**make(512))\nargs = main()",
+    "a function that changes": "def fill(given):\n    given['max_seq_length'] = 512\nfill(a)\nargs = SFTConfig(**a)",
     "a function of two": "def both(one, other):\n    made = dict(one)\n    made.update(other)\n    return made\n"
     "args = SFTConfig(**both(a, dict(max_seq_length=512)))",
     "keywords handed on": "def make(**more):\n    return SFTConfig(**{**a, **more})\nargs = make(max_seq_length=512)",
     "a loop": "for key, value in {'max_seq_length': 512}.items():\n    a[key] = value\nargs = SFTConfig(**a)",
     "without what is None": "a |= dict(max_seq_length=512, junk=None)\n"
     "args = SFTConfig(**{key: value for key, value in a.items() if value is not None})",
+    "a chain": "from collections import ChainMap\nargs = SFTConfig(**ChainMap(a, dict(max_seq_length=512)))",
     "pairs": "args = SFTConfig(**dict([('output_dir', 'o'), ('max_seq_length', 512)]))",
     "a part or nothing": "c = {'training': {'output_dir': 'o', 'max_seq_length': 512}}\n"
     "args = SFTConfig(**c.get('training', {}))",
@@ -150,6 +154,8 @@ def test_a_field_that_is_replaced() -> None:
 
 
 LOADED = {
+    "an attribute": "from omegaconf import OmegaConf\ncfg = OmegaConf.load('run.yaml')\n"
+    "args = SFTConfig(**OmegaConf.to_container(cfg.training))",
     "a part": "cfg = yaml.safe_load(open('run.yaml'))\nargs = SFTConfig(**cfg['training'])",
     "a part or nothing": "cfg = yaml.safe_load(open('run.yaml'))\nargs = SFTConfig(**cfg.get('training', {}))",
     "by a function": "def load(path):\n    with open(path) as file:\n        return yaml.safe_load(file)\n"
@@ -170,9 +176,72 @@ def test_the_keywords_in_a_file_of_settings(tmp_path: Path, form: str, key: str,
     assert found.recipe.versions["trl"].startswith(f"{release} ") and found.status == status, found.findings
 
 
-def test_a_file_of_settings_of_which_a_key_is_taken_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "name = cfg.pop('model_name')",
+        "def name_of(settings):\n    return settings.pop('model_name')\nname = name_of(cfg)",
+        "for key in ('model_name', 'rows'):\n    cfg.pop(key, None)",
+        "cfg = {key: value for key, value in cfg.items() if key != 'model_name'}",
+        "cfg = {key: cfg[key] for key in ('output_dir', 'max_steps')}",
+    ],
+)
+def test_a_file_of_settings_of_which_a_key_is_taken_out(tmp_path: Path, taken: str) -> None:
     (tmp_path / "run.yaml").write_text("output_dir: o\nmodel_name: Qwen/Qwen3-0.6B\n")
     script = tmp_path / "train.py"
-    made = "cfg = yaml.safe_load(open('run.yaml'))\nname = cfg.pop('model_name')\nargs = SFTConfig(**cfg)\n"
+    made = f"cfg = yaml.safe_load(open('run.yaml'))\n{taken}\nargs = SFTConfig(**cfg)\n"
     script.write_text(f"import yaml\n{HEAD}{made}{END}")
     assert port_file(script).status == "ported"
+
+
+MODULES = {
+    "a constant": ("S = dict(output_dir='o', max_seq_length=512)", "from conf import S\nargs = SFTConfig(**S)"),
+    "by the module": ("S = dict(output_dir='o', max_seq_length=512)", "import conf\nargs = SFTConfig(**conf.S)"),
+    "a part": ("C = {'t': dict(output_dir='o', max_seq_length=512)}", "from conf import C\nargs = SFTConfig(**C['t'])"),
+    "filled there": ("S = {}\nS['max_seq_length'] = 512", "from conf import S\nargs = SFTConfig('o', **S)"),
+    "a function": (
+        "def make(n):\n    return dict(max_seq_length=n)",
+        "import conf\nargs = SFTConfig('o', **conf.make(9))",
+    ),
+    "an object": (
+        "from dataclasses import dataclass\n@dataclass\nclass C:\n    max_seq_length: int = 512",
+        "from dataclasses import asdict\nfrom conf import C\nargs = SFTConfig('o', **asdict(C()))",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", MODULES)
+def test_a_dictionary_of_another_module(tmp_path: Path, form: str) -> None:
+    """Such a module is read with the script alone where it has to change."""
+    held, made = MODULES[form]
+    (tmp_path / "conf.py").write_text(f"{held}\n")
+    (tmp_path / "train.py").write_text(f"{HEAD}{made}\n{END}")
+    found = port_script(tmp_path / "train.py")
+    assert found.status == "ported" and found.recipe.versions["trl"].startswith("0.19.1 "), found.findings
+    (tmp_path / "conf.py").write_text(f"{held}\n".replace("max_seq_length", "max_sequence"))
+    assert any("max_sequence is not a keyword" in each.message for each in port_script(tmp_path / "train.py").findings)
+
+
+def test_what_a_module_gives_by_condition_dates_nothing(tmp_path: Path) -> None:
+    held = "import trl\nS = {}\nif trl.__version__ < '0.20':\n    S['max_seq_length'] = 512\n"
+    (tmp_path / "conf.py").write_text(held)
+    (tmp_path / "train.py").write_text(f"{HEAD}from conf import S\nargs = SFTConfig('o', **S)\n{END}")
+    assert port_script(tmp_path / "train.py").recipe.versions["trl"] == "1.16.0 (newest table)"
+
+
+@pytest.mark.parametrize(("behind", "said"), [("", True), (" if len(rows) > 9 else {}", False)])
+def test_what_is_refused_at_the_start_is_refused_before(behind: str, said: bool) -> None:
+    """The port was called ported, and ended where it made the config."""
+    made = f"def make(rank):\n    return dict(r=rank, use_dora=True){behind}\npeft = LoraConfig(**make(4))\n"
+    end = END.replace("args=args,", "args=SFTConfig('o'), peft_config=peft,")
+    found = port(f"from peft import LoraConfig\n{HEAD}{made}{end}")
+    assert ("LoraConfig.use_dora=True" in " ".join(each.message for each in found.findings)) is said
+
+
+@pytest.mark.parametrize(("inside", "kept"), [("", True), ("    a = dict(output_dir='o', max_steps=3)\n", False)])
+def test_a_dictionary_that_the_next_round_of_a_loop_changes(inside: str, kept: bool) -> None:
+    """The first round's values were those of all."""
+    made = f"a = dict(output_dir='o', max_steps=3)\nfor _ in range(2):\n{inside}    args = SFTConfig(**a)\n"
+    made += f"    {END.replace(chr(10), chr(10) + '    ').rstrip()}\n    a['max_steps'] = 5\n"
+    found = port(f"{HEAD}{made}")
+    assert ("SFTConfig(**a)" in found.after) is kept, found.after

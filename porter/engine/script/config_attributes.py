@@ -10,6 +10,9 @@ from dataclasses import replace
 import libcst as cst
 
 from ...recipe import Value
+from ...source.dictionaries.possible import depends
+from ...source.module import Module
+from ...source.read_value import read_value
 from .sites import Argument
 from .training import Training
 
@@ -31,6 +34,15 @@ def held_value(porting: Training, argument: Argument) -> Value:
     if not all(_reads(porting, use) for use in module.references(node.value.value, found[0])):
         return argument.value
     return replace(given.value, text=argument.value.text)
+
+
+def surely_held(module: Module, argument: Argument) -> Value | None:
+    """The literal that a dictionary, which only the run puts together, surely has for a keyword."""
+    node = argument.node
+    if argument.certain or argument.value.known or node is None or depends(module, node):
+        return None
+    found = read_value(module, node)
+    return found if found.known else None
 
 
 def _reads(porting: Training, use: cst.CSTNode) -> bool:

@@ -17,7 +17,7 @@ from ...text.expressions import python
 from ..packs.kinds import is_of_kind
 from ..packs.pack import Pack, Rewrite, TableRule, by_claim
 from ..packs.said_by_packs import title_of
-from .config_attributes import held_value
+from .config_attributes import held_value, surely_held
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
 from .sites import Argument, Site, assigned_name, facts_of, read_site, shown
@@ -272,6 +272,9 @@ def fill_site(porting: Training, site: Site, rule: TableRule, versions: Mapping[
         if not argument.value.known and row.judged_later and site.role in ("arguments", "lora"):
             fate, reason = "changed", JUDGED
             porting.marks.stays.add(("stays", argument.line, argument.column))
+        refused = judge(sure, row) if (sure := surely_held(porting.module, argument)) is not None else None
+        if refused is not None and refused[0] == "manual":
+            fate, reason = refused
         if otherwise and fate != "dropped":
             fate, reason = otherwise
         target = "" if fate in ("dropped", "manual") else row.target

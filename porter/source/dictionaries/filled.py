@@ -19,6 +19,7 @@ from .items import copied_by, dict_items, is_dict_call, items_given, items_of
 
 READS = ("get", "keys", "values", "items", "copy")
 LOOKS = ("print", "len", "sorted", "list", "dict")  # builtins that only read what they are given
+LOOPS = (cst.For, cst.While)
 KEPT = "dictionaries of which a release takes a part"  # of `Module.memory`: what of which, and whether a key
 
 
@@ -57,8 +58,16 @@ def built_items(module: Module, node: cst.BaseExpression, call: cst.BaseExpressi
         *((module.span(binding.node)[1], binding) for binding in bindings if binding.kind == "assign"),
         *((module.span(use)[0], use) for use in module.references(name, scope)),
     ]
+    fresh: set[cst.CSTNode] = set()  # what stands around where it is surely made anew
     for place, each in sorted(steps, key=lambda step: step[0]):
-        block = _block(module, each.node if isinstance(each, Binding) else each) if place < end else None
+        stands = each.node if isinstance(each, Binding) else each
+        if place >= end:
+            loop = next((one for one in module.ancestors(stands) if isinstance(one, LOOPS) and one in blocks), None)
+            changed = loop is not None and loop not in fresh
+            if changed and (isinstance(each, Binding) or [*_changes(module, each)]):
+                return None  # the next time round the loop it is another
+            continue
+        block = _block(module, stands)
         if block is None:
             continue
         certain = block in blocks
@@ -68,6 +77,8 @@ def built_items(module: Module, node: cst.BaseExpression, call: cst.BaseExpressi
             changes = _extended(module, name, each.value) if filled.found is not None else None
             if changes is None and not filled.made(_first(module, name, each.value), certain):
                 return None
+            if changes is None and certain:
+                fresh.update(module.ancestors(stands))
         else:
             changes = [*_changes(module, each)]
         if not all(filled.change(change, certain) for change in changes or ()):

@@ -9,6 +9,7 @@ import libcst as cst
 
 from ..calls import argument_of, calls_of, returned
 from ..held_values import held_by_class
+from ..merged import Merged
 from ..module import Module
 from ..scopes import Binding
 from ..values import Unknown, evaluate
@@ -39,12 +40,28 @@ class Places:
             index = node.slice[0].slice if len(node.slice) == 1 else None
             return self.items(node.value, index.value if isinstance(index, cst.Index) else None, depth)
         meaning = self.module.meaning(node)
+        if (members := members_of(self.module, node)) and isinstance(node, cst.Attribute):
+            return [value for binding in members for value in self.bound(binding, node.attr, depth)]
         if meaning is None:
-            value = held_by_class(self.module, node) if isinstance(node, cst.Attribute) else None
-            if value is None:
+            if not isinstance(node, cst.Attribute):
                 self.unknown()
-            return [value] if value is not None else []
-        return [value for binding in meaning[1] for value in self.bound(binding, node, depth)]
+                return []
+            value = held_by_class(self.module, node)
+            return (
+                [value] if value is not None else self.items(node.value, cst.SimpleString(repr(node.attr.value)), depth)
+            )
+        return [value for binding in self.governing(node)[0] for value in self.bound(binding, node, depth)]
+
+    def governing(self, node: cst.BaseExpression) -> tuple[list[Binding], int, int | None]:
+        """The bindings of a name that may hold where it stands, and the places from and up to which its uses count."""
+        module, meaning = self.module, self.module.meaning(node)
+        scope, bindings = meaning if meaning is not None else (None, [])
+        end = module.span(node)[0] if scope is not None and module.scope(node) is scope else None
+        held = [each for each in bindings if end is None or _place(module, each) <= end] or bindings
+        sure = [number for number, each in enumerate(held) if not each.conditional and _makes(each)]
+        if end is None or not sure:
+            return held, 0, end
+        return held[sure[-1] :], module.span(held[sure[-1]].node)[0], end
 
     def bound(self, binding: Binding, node: cst.BaseExpression, depth: int) -> Iterator[cst.BaseExpression]:
         if binding.kind == "assign" and binding.value is not None:
@@ -132,7 +149,7 @@ class Places:
                     yield from self.items(argument.value, key, depth)
                 elif self.known(key) in (None, name):
                     yield argument.value
-        elif (function := self.module.callees.get(call)) is not None:
+        elif (function := self.function(call)) is not None:
             self.entered.setdefault(function, call)
             for value in returned(self.module, function):
                 yield from self.items(value, key, depth)
@@ -144,6 +161,12 @@ class Places:
         elif (held := loaded(self.module, call)) is not None:
             self.unknown()
             yield from self.items(held, key, depth)
+
+    def function(self, call: cst.Call) -> cst.FunctionDef | None:
+        """The function of the project that a call means."""
+        members = members_of(self.module, call.func)
+        found = members[0].node if len(members) == 1 else self.module.callees.get(call)
+        return found if isinstance(found, cst.FunctionDef) else None
 
     def known(self, node: cst.BaseExpression | None) -> object:
         try:
@@ -173,10 +196,25 @@ class Places:
         if meaning is None:
             return
         name = node.value if isinstance(node, cst.Name) else module.code(node)
-        here, end = module.scope(self.call), module.span(self.call)[1]
+        _, start, end = self.governing(node)
         for use in module.references(name, meaning[0]):
-            if module.scope(use) is not here or module.span(use)[0] < end:
+            if start <= module.span(use)[0] and (end is None or module.span(use)[0] < end):
                 yield use
+
+
+def _place(module: Module, binding: Binding) -> int:
+    """From where on a name is bound."""
+    start, end = module.span(binding.node)
+    return end if isinstance(binding.node, cst.Assign | cst.AnnAssign | cst.AugAssign) else start
+
+
+def _makes(binding: Binding) -> bool:
+    return not isinstance(binding.node, cst.AugAssign)
+
+
+def members_of(module: Module, node: cst.BaseExpression) -> list[Binding]:
+    """What binds `conf.SETTINGS`, where `conf` is another file of the project's."""
+    return module.member(node) if isinstance(module, Merged) and node in module.parents else []
 
 
 def index_of(item: cst.CSTNode) -> cst.BaseExpression | None:

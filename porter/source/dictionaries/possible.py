@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import libcst as cst
 
-from ..calls import class_of, returned
+from ..calls import class_of, parameter_of, returned
 from ..module import Module
+from ..project.around import with_what_it_imports
+from ..scopes import is_main_guard
 from ..values import Unknown, evaluate
 from .items import copied_by, is_dict_call
 from .loaded import loaded
@@ -21,6 +24,9 @@ from .places import DEEPEST, MOST_STEPS, Places, index_of
 
 READS = ("keys", "values", "items", "copy", "get")
 OF_OBJECTS = ("dataclasses.asdict", "vars")
+BY_CONDITION = (cst.If, cst.IfExp, cst.Try, cst.For, cst.While, cst.CompFor, cst.BooleanOperation)
+OF_DICTIONARIES = ("ChainMap", "MappingProxyType", "to_container")  # what they are made of has its keys
+BLOCKS = (cst.BaseSuite, cst.Module)
 EMPTY = ("None", "True", "False")
 
 
@@ -33,7 +39,24 @@ class Keys:
 
 
 def possible_keys(module: Module, node: cst.BaseExpression, call: cst.Call) -> Keys:
-    """The keys that a `**` argument of `call` may have."""
+    """The keys that a `**` argument of `call` may have, also by what the script imports of its project."""
+    keys = _read(module, node, call)
+    if keys.complete or (whole := with_what_it_imports(module)) is module:
+        return keys
+    keys = _read(whole, node, call)
+    beside = {key for key, value in keys.found.items() if value not in module.parents and depends(whole, value)}
+    return Keys({key: value for key, value in keys.found.items() if key not in beside}, keys.complete)
+
+
+def depends(module: Module, value: cst.CSTNode) -> bool:
+    """Whether a value is only given by condition, in a loop, or where something fails."""
+    around = module.ancestors(value) if value in module.parents else iter(())
+    inner = takewhile(lambda each: not isinstance(each, cst.FunctionDef), around)
+    conditions = (each for each in inner if isinstance(each, BY_CONDITION))
+    return any(not isinstance(each, cst.If) or not is_main_guard(each) for each in conditions)
+
+
+def _read(module: Module, node: cst.BaseExpression, call: cst.Call) -> Keys:
     reader = _Reader(module, call)
     reader.read(node, 0)
     return Keys({key: value for key, value in reader.keys.found.items() if key.isidentifier()}, reader.keys.complete)
@@ -158,7 +181,7 @@ class _Reader(Places):
             self.read(copied, depth)
         elif is_dict_call(call):
             self.given(call.args, depth)
-        elif (function := module.callees.get(call)) is not None:
+        elif (function := self.function(call)) is not None:
             self.entered_by(function, call, depth)
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value in ("get", "pop") and call.args:
             for value in self.items(call.func.value, call.args[0].value, depth):
@@ -170,6 +193,8 @@ class _Reader(Places):
         elif (held := loaded(module, call)) is not None:
             self.unknown()  # the run may find another
             self.read(held, depth)
+        elif (module.qualified(call.func) or "").rpartition(".")[2] in OF_DICTIONARIES and call.args:
+            self.given([each for each in call.args if each.keyword is None], depth)
         else:
             self.unknown()
 
@@ -258,13 +283,25 @@ class _Reader(Places):
             if parent.attr.value == "update":
                 self.given(call.args, depth)
             elif parent.attr.value == "setdefault" and first is not None and len(call.args) == 2:
-                self.keyed(first, call.args[1].value)
+                if self.known(first) not in self.keys.found:
+                    self.keyed(first, call.args[1].value)
             elif parent.attr.value == "pop":
                 self.remove(use, first)
             elif parent.attr.value not in READS:
                 self.unknown()
-        elif isinstance(parent, cst.Arg) and not parent.star and module.parents[parent] in module.callees:
-            self.unknown()  # which may change it
+        elif isinstance(parent, cst.Arg) and isinstance(call := module.parents[parent], cst.Call):
+            self.changed_by(call, parent, depth)
+
+    def changed_by(self, call: cst.Call, argument: cst.Arg, depth: int) -> None:
+        """Note what a function of the file does to a dictionary that it is given."""
+        function, name = self.module.callees.get(call), parameter_of(self.module, argument, call)
+        if function is None or argument.star or function in self.entered:
+            return
+        self.unknown()
+        self.steps += 1
+        for use in self.module.references(name, self.module.scopes[function]) if name is not None else ():
+            if depth <= DEEPEST and self.steps <= MOST_STEPS:
+                self.change(use, depth + 1)
 
     def is_filtered(self, use: cst.CSTNode, key: cst.BaseExpression) -> bool:
         """Whether a line stands under an `if` that asks for a key: `if name in accepted: settings[name] = value`."""
@@ -281,7 +318,11 @@ class _Reader(Places):
     def remove(self, use: cst.BaseExpression, key: cst.BaseExpression | None) -> None:
         """Forget a key that is taken out, unless that hangs on something."""
         module = self.module
-        block = next(each for each in module.ancestors(use) if isinstance(each, cst.BaseSuite | cst.Module))
+        block = next(each for each in module.ancestors(use) if isinstance(each, BLOCKS))
+        names = [*self.texts(key)] if key is not None else []
+        if self.known(key) is None and isinstance(module.parents.get(block), cst.For):  # one of those it goes through
+            block = next(each for each in module.ancestors(module.parents[block]) if isinstance(each, BLOCKS))
         around = [*module.ancestors(self.call)]
         if isinstance(block, cst.Module) or isinstance(module.parents[block], cst.FunctionDef) or block in around:
-            self.keys.found.pop(str(self.known(key)), None)
+            for name in names:
+                self.keys.found.pop(name, None)
