@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from porter.cli import run
+from tests.notebooks import saved
 
 SCRIPT = """\
 from datasets import load_dataset
@@ -79,10 +80,7 @@ def test_notebooks_that_nothing_can_run(
 
 
 def test_the_port_of_a_notebook_is_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cell = {"cell_type": "code", "source": SCRIPT, "outputs": [], "execution_count": None, "metadata": {}}
-    (folder / "train.ipynb").write_text(
-        json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]})
-    )
+    saved(folder / "train.ipynb", SCRIPT)
     assert run(["train.ipynb", "-o", "out.py"]) == 2 and not Path("out.py").exists()
     assert "the port of a notebook is a notebook; -o out.ipynb" in capsys.readouterr().err
     assert run(["train.py", "-o", "out.ipynb"]) == 2 and not Path("out.ipynb").exists()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
 from porter.front.port_file import port_file
+from tests.notebooks import saved
 
 from .porting import PLAIN, port
 from .test_dating import SCRIPT
@@ -374,9 +374,6 @@ def test_what_a_trainer_is_given_dates_a_notebook_that_installs(tmp_path: Path) 
         "trainer = DPOTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=load_dataset('x', split='train'))\n",
         "trainer.train()\n",
     )
-    cell = '{{"cell_type": "code", "metadata": {{}}, "execution_count": 1, "outputs": [], "source": {}}}'
-    cells = ", ".join(cell.format(json.dumps(source)) for source in (["!pip install -q trl\n"], list(lines)))
-    path = tmp_path / "train.ipynb"
-    path.write_text(f'{{"cells": [{cells}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 5}}')
+    path = saved(tmp_path / "train.ipynb", "!pip install -q trl\n", "".join(lines))
     said = port_file(path).recipe.versions["trl"]
     assert said.startswith(("0.8.6", "0.9.1")), said

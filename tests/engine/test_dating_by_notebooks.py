@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from porter.front.port_file import port_file
+from tests.notebooks import cell, printed, saved
 
 from .dated_scripts import SCRIPT
 
 INSTALLS = "!pip install trl"
-
-
-def notebook(folder: Path, *cells: tuple[str, list[dict[str, Any]]]) -> Path:
-    """A notebook of these cells, each of its source and its outputs."""
-    made = [
-        {"cell_type": "code", "metadata": {}, "execution_count": 1, "outputs": outputs, "source": source}
-        for source, outputs in cells
-    ]
-    path = folder / "train.ipynb"
-    path.write_text(json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
-    return path
-
-
-def printed(text: str) -> dict[str, Any]:
-    return {"name": "stdout", "output_type": "stream", "text": [text]}
 
 
 @pytest.mark.parametrize(
@@ -41,10 +25,10 @@ def printed(text: str) -> dict[str, Any]:
     ],
 )
 def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
-    trains = SCRIPT.replace("Qwen3", "Qwen2"), list[dict[str, Any]]()
-    path = notebook(tmp_path, (INSTALLS, [printed(said)]), trains)
+    trains = SCRIPT.replace("Qwen3", "Qwen2")
+    path = saved(tmp_path / "train.ipynb", cell(INSTALLS, printed(said)), trains)
     assert port_file(path).recipe.versions["trl"].startswith("0.9.4 (what the notebook installed")
-    path = notebook(tmp_path, (f"{INSTALLS}==0.10.1", [printed(said)]), trains)
+    path = saved(path, cell(f"{INSTALLS}==0.10.1", printed(said)), trains)
     assert port_file(path).recipe.versions["trl"].startswith("0.10.1 (the script")
 
 
@@ -60,14 +44,14 @@ def test_what_a_notebook_installed_dates_it(tmp_path: Path, said: str) -> None:
 )
 def test_what_a_notebook_printed_dates_it(tmp_path: Path, source: str, said: str) -> None:
     """Over what pip said: a kernel that isn't started anew goes on with what it had."""
-    installs = INSTALLS, [printed("Successfully installed trl-1.4.0\n")]
+    installs = cell(INSTALLS, printed("Successfully installed trl-1.4.0\n"))
     shown = printed(said)
     if not source.startswith(("print", "import")):
         last = {"output_type": "execute_result", "metadata": {}, "execution_count": 1}
         shown = {**last, "data": {"text/plain": said}}
-    path = notebook(tmp_path, installs, (source, [shown]), (SCRIPT, []))
+    path = saved(tmp_path / "train.ipynb", installs, cell(source, shown), SCRIPT)
     assert port_file(path).recipe.versions["trl"].startswith("0.9.4 (what the notebook printed")
-    path = notebook(tmp_path, installs, (source, []), (SCRIPT, []))
+    path = saved(path, installs, source, SCRIPT)
     assert not port_file(path).recipe.versions["trl"].startswith("0.9.4")
 
 
@@ -75,7 +59,7 @@ def test_what_a_notebook_installed_last_is_not_read_where_its_cells_cannot_run_o
     """Colab's outputs are of the last run, which may have ended at the trainer: TRL 1.4 takes no max_seq_length."""
     said = printed("Successfully installed datasets-4.0.0 transformers-5.8.0 trl-1.4.0 unsloth-2025.1.1\n")
     trains = SCRIPT.replace('SFTConfig("out")', "SFTConfig('out', max_seq_length=9)")
-    found = port_file(notebook(tmp_path, (INSTALLS, [said]), (trains, [])))
+    found = port_file(saved(tmp_path / "train.ipynb", cell(INSTALLS, said), trains))
     assert found.recipe.versions["trl"].startswith("0.19.1 (the newest release with")
     said_of = [each.message for each in found.findings if "the notebook installed" in each.message]
     assert said_of == [

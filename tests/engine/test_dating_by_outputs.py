@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from porter.front.port_file import port_file
 from porter.port import Port
+from tests.notebooks import cell, saved
+from tests.notebooks import printed as out
 
 LOADS = """from unsloth import FastLanguageModel
 
@@ -28,15 +29,8 @@ BANNER = "==((====))==  Unsloth {}: Fast Llama patching. Transformers: {}.\n   \
 
 def ported(folder: Path, printed: str, *, first: str = "", trains: str = TRAINS, more: str = "") -> Port:
     """A notebook whose second cell has printed something when its model was loaded."""
-    outputs = [{"name": "stdout", "output_type": "stream", "text": printed.splitlines(keepends=True)}]
-    cells = [
-        {"cell_type": "code", "metadata": {}, "execution_count": 1, "outputs": shown, "source": source}
-        for source, shown in ((first, []), (LOADS, outputs), (trains.replace("{more}", more), []))
-        if source
-    ]
-    path = folder / "train.ipynb"
-    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
-    return port_file(path)
+    before = [first] * bool(first)
+    return port_file(saved(folder / "train.ipynb", *before, cell(LOADS, out(printed)), trains.replace("{more}", more)))
 
 
 @pytest.mark.parametrize(
@@ -122,12 +116,9 @@ BAR = " 201/201 [00:00&lt;00:00, 9.1it/s, Materializing param=model.norm.weight]
 
 def plain(folder: Path, printed: str = "", bar: str = "", *, colab: bool = True, source: str = PLAIN) -> dict[str, str]:
     """The releases of a notebook without pins that has printed something, and has kept a progress bar as a widget."""
-    outputs = [{"name": "stderr", "output_type": "stream", "text": printed}]
     kept = {"a1": {"model_name": "HTMLModel", "state": {"value": bar}}}
     widgets = {"application/vnd.jupyter.widget-state+json": kept if colab else {"state": kept, "version_major": 2}}
-    cell = {"cell_type": "code", "metadata": {}, "execution_count": 1, "outputs": outputs, "source": source}
-    path = folder / "train.ipynb"
-    path.write_text(json.dumps({"cells": [cell], "metadata": {"widgets": widgets}, "nbformat": 4, "nbformat_minor": 5}))
+    path = saved(folder / "train.ipynb", cell(source, out(printed, "stderr")), widgets=widgets)
     return port_file(path).recipe.versions
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from porter.front.port_file import port_file
 from porter.runtime.settings.unsloth_defaults import unsloth_beside
+from tests.notebooks import saved
 
 from .porting import port
 from .test_dating import SCRIPT
@@ -212,11 +211,7 @@ def test_what_a_models_load_takes_no_more_is_of_before_transformers_5(model: str
 
 def test_a_notebook_with_lines_of_ipython_is_dated_by_its_imports(tmp_path: Path) -> None:
     text = PLAIN_ARGUMENTS.format(more=", load_metric", warmup="3", keyword="")
-    lines = ["!pip install -q datasets", *text.splitlines()]
-    cells: list[dict[str, Any]] = [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}]
-    cells[0]["source"] = [f"{line}\n" for line in lines]
-    notebook = tmp_path / "train.ipynb"
-    notebook.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    notebook = saved(tmp_path / "train.ipynb", f"!pip install -q datasets\n{text}")
     assert port_file(notebook).recipe.versions["trl"].startswith("0.10.1")
 
 

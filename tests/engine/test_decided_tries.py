@@ -1,13 +1,12 @@
 """`try` and `except TypeError` with what two releases take: the port does what the one of the script does."""
 
-import json
-
 import pytest
 
 from porter.engine.pipeline import port_module
 from porter.port import Options
 from porter.source.parsing import parse_notebook
 from porter.text.edit import Edit
+from tests.notebooks import notebook
 
 from .porting import port
 
@@ -120,17 +119,8 @@ def test_unsloths_trainers_take_what_older_releases_took() -> None:
 
 
 def test_a_notebook_with_lines_of_ipython_is_dated_as_its_script_is() -> None:
-    cells = [["!pip install -q trl\n"], SCRIPT.splitlines(keepends=True)]
-    document = {
-        "nbformat": 4,
-        "nbformat_minor": 5,
-        "metadata": {},
-        "cells": [
-            {"cell_type": "code", "source": cell, "metadata": {}, "outputs": [], "execution_count": None}
-            for cell in cells
-        ],
-    }
-    found = port_module(parse_notebook(json.dumps(document).encode(), "train.ipynb"), Options())
+    document = notebook("!pip install -q trl\n", SCRIPT)
+    found = port_module(parse_notebook(document.encode(), "train.ipynb"), Options())
     assert found.recipe.versions["trl"] == port(SCRIPT).recipe.versions["trl"]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from porter.port import Options, Port
 from porter.source.parsing import read_module
+from tests.notebooks import saved
 
 from .porting import port
 
@@ -45,19 +45,7 @@ def test_a_cell_that_writes_a_script_is_named(tmp_path: Path) -> None:
     from porter.engine.pipeline import port_module
 
     sources = ["!pip install trl", f"%%writefile train.py\n{SCRIPT}", "!accelerate launch train.py"]
-    cells = [
-        {
-            "cell_type": "code",
-            "id": f"c{number}",
-            "metadata": {},
-            "execution_count": None,
-            "outputs": [],
-            "source": text,
-        }
-        for number, text in enumerate(sources)
-    ]
-    path = tmp_path / "run.ipynb"
-    path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}))
+    path = saved(tmp_path / "run.ipynb", *sources)
     assert "Cell 2, which writes train.py, is a script that trains" in said(port_module(read_module(path), Options()))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from porter.engine.packs.facts import note_facts
@@ -13,6 +11,9 @@ from porter.engine.pipeline import port_module
 from porter.port import Options, Port
 from porter.source.machine.gpu_of_run import GpuOfRun, gpu_of_run
 from porter.source.parsing import parse_module, parse_notebook
+from tests.notebooks import cell
+from tests.notebooks import notebook as made
+from tests.notebooks import printed as out
 
 from .porting import port, sft_script
 
@@ -21,10 +22,8 @@ ASKED = "torch.cuda.get_device_capability()"
 
 def notebook(text: str, printed: str = "", **metadata: object) -> Port:
     """The port of a notebook of one cell, which has `printed` something."""
-    outputs = [{"output_type": "stream", "name": "stdout", "text": printed.splitlines(keepends=True)}] * bool(printed)
-    cell = {"cell_type": "code", "source": text, "metadata": {}, "outputs": outputs, "execution_count": None}
-    document = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": [cell]}
-    return port_module(parse_notebook(json.dumps(document).encode(), "train.ipynb"), Options())
+    document = made(cell(text, *[out(printed)] * bool(printed)), **metadata)
+    return port_module(parse_notebook(document.encode(), "train.ipynb"), Options())
 
 
 def said(ported: Port) -> list[tuple[str, str]]:

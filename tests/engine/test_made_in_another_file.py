@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from porter.front.with_modules import port_with_modules
 from porter.port import Options
+from tests.notebooks import saved
 
 MODULE = """\
 from trl import SFTTrainer
@@ -36,10 +36,8 @@ trainer = load_trainer(load_dataset("x", split="train"))
 def test_a_notebook_that_trains_by_a_module_is_not_silent(tmp_path: Path, line: str, status: str) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/training.py").write_text(MODULE)
-    cell = {"cell_type": "code", "source": CELL.format(line=line), "metadata": {}, "outputs": [], "execution_count": 1}
     (tmp_path / "notebooks").mkdir()
-    notebook = tmp_path / "notebooks/train.ipynb"
-    notebook.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}))
+    notebook = saved(tmp_path / "notebooks/train.ipynb", CELL.format(line=line))
     found = port_with_modules(notebook, Options())
     assert found.status == status
     assert [each.rule for each in found.findings] == (["TP004"] if status == "unsupported" else [])

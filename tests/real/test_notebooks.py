@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from porter.tpu.slices import slice_named
 from porter.validate.options import Options
 from porter.validate.run import validate
 from porter.validate.running.processes import RunFailed
+from tests.notebooks import saved
 
 from .long import long
 
@@ -61,9 +61,7 @@ def test_a_ports_step_is_traced_from_a_notebook(tmp_path: Path) -> None:
 
 def test_a_crash_names_the_cell(tmp_path: Path) -> None:
     cells = ["import os\n\n\ndef load(name):\n    return open(name + '.txt').read().index('zz')", "%time load('x')"]
-    made = [{"cell_type": "code", "source": text, "metadata": {}, "outputs": []} for text in cells]
-    path = tmp_path / "train.ipynb"
-    path.write_text(json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    path = saved(tmp_path / "train.ipynb", *cells)
 
     with pytest.raises(RunFailed) as failure:
         validate(path, path, Options(steps=1, environments=False))
@@ -73,9 +71,7 @@ def test_a_crash_names_the_cell(tmp_path: Path) -> None:
 
 
 def test_a_training_in_another_program_is_named(tmp_path: Path) -> None:
-    cell = {"cell_type": "code", "source": "!accelerate launch train.py --lr 1", "metadata": {}, "outputs": []}
-    path = tmp_path / "train.ipynb"
-    path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    path = saved(tmp_path / "train.ipynb", "!accelerate launch train.py --lr 1")
 
     with pytest.raises(RunFailed, match=r"started by accelerate launch train\.py --lr 1 in cell 1, another program"):
         validate(path, path, Options(steps=1, environments=False))

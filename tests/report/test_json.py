@@ -9,6 +9,7 @@ from porter.errors import InputError
 from porter.port import Options
 from porter.report.json import error_document, port_document, to_text
 from porter.source.parsing import parse_notebook
+from tests.notebooks import notebook
 
 from . import example
 
@@ -42,9 +43,7 @@ def test_a_line_of_a_notebook_counts_in_its_cell() -> None:
         "args = SFTConfig(\n    output_dir='out', max_steps=5\n)",
         "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows)\ntrainer.train()",
     ]
-    code = [{"cell_type": "code", "source": cell, "metadata": {}, "outputs": []} for cell in cells]
-    text = json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
-    port = port_module(parse_notebook(text.encode(), "train.ipynb"), Options(processes=1))
+    port = port_module(parse_notebook(notebook(*cells).encode(), "train.ipynb"), Options(processes=1))
     [row] = [row for row in port_document(port, None)["fields"] if row["source"] == "SFTConfig.max_steps"]
     made = json.loads(port.data)["cells"][row["port_cell"] - 1]["source"]
     assert "".join(made).splitlines()[row["port_line"] - 1].strip() == row["port_text"] == "max_steps=5,"

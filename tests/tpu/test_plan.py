@@ -20,6 +20,7 @@ from porter.tpu.lengths import lognormal, read_lengths
 from porter.tpu.memory import Candidate, estimate
 from porter.tpu.results import Memory, Step
 from porter.tpu.slices import GIB, slice_named
+from tests.notebooks import saved
 
 V5P = slice_named("v5p-8")
 
@@ -128,11 +129,7 @@ def test_long_rows_are_planned_with_attention_in_blocks(monkeypatch: pytest.Monk
 
 def written(folder: Path, text: str) -> Path:
     """A port's text as a notebook of a cell of magics, one of all of it, and one more."""
-    sources = ["!nvidia-smi", text.rstrip("\n"), "%cd out"]
-    cells = [{"cell_type": "code", "source": source, "metadata": {}, "outputs": []} for source in sources]
-    path = folder / "port.ipynb"
-    path.write_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}))
-    return path
+    return saved(folder / "port.ipynb", "!nvidia-smi", text.rstrip("\n"), "%cd out")
 
 
 def test_attention_in_blocks_is_written_once(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from porter.validate.running.cells import RESTARTED, run_cells
 from porter.validate.running.script import run_script
 from porter.validate.world import shell_lines
+from tests.notebooks import saved
 
 
 @pytest.fixture
@@ -24,16 +24,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def notebook(folder: Path, *sources: str) -> Path:
-    made = [{"cell_type": "code", "source": source, "metadata": {}, "outputs": []} for source in sources]
-    path = folder / "train.ipynb"
-    path.write_text(json.dumps({"cells": made, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}))
-    return path
-
-
 def run(folder: Path, *sources: str) -> list[str]:
     notes: list[str] = []
-    run_cells(str(notebook(folder, *sources)), notes.append)
+    run_cells(str(saved(folder / "train.ipynb", *sources)), notes.append)
     return notes
 
 
@@ -71,7 +64,7 @@ def test_what_fails_beside_the_training_is_left_out_until_it_has_trained(
     monkeypatch.setattr(sys, "argv", ["pytest"])
     monkeypatch.setattr(sys, "path", ["here", *sys.path])
     trains = "class Net:\n    def train(self): open('found', 'w')\nNet().train()"
-    path, notes = notebook(folder, "rows = open('nowhere')\nprint(rows)", trains), list[str]()
+    path, notes = saved(folder / "train.ipynb", "rows = open('nowhere')\nprint(rows)", trains), list[str]()
     (folder / side).mkdir()
     assert run_script(str(path), [], folder / side, notes.append, lambda: trained) == ends
     assert (folder / "found").exists() is (ends == 0)

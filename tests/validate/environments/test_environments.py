@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from porter.validate.environments.choose import imported_packages, source_python
 from porter.validate.environments.interpreter import ask
 from porter.validate.environments.make import CannotMake, _kept, constraints, environment_for, name_of
 from porter.validate.environments.sets import Wanted, era_of, release_sets, wanted_for
+from tests.notebooks import saved
 
 GENERATIONS = Path(__file__).parents[3] / "bench" / "generations"
 
@@ -176,9 +176,7 @@ def test_a_project_asks_for_packages_by_name(tmp_path: Path) -> None:
 
 def test_a_notebook_asks_for_what_it_installs(tmp_path: Path) -> None:
     cell = "!pip install -qU 'mahjong-kit<2' hands[all] -r more.txt \\\n  git+https://example.org/x/y # not this\n"
-    cells = [{"cell_type": "code", "source": f"{cell}import mahjong_kit", "metadata": {}, "outputs": []}]
-    path = tmp_path / "train.ipynb"
-    path.write_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}))
+    path = saved(tmp_path / "train.ipynb", f"{cell}import mahjong_kit")
     assert packages_installed(cell) == {"mahjong_kit": "mahjong-kit", "hands": "hands"}
     assert imported_packages(path, lambda module: False) == ["mahjong-kit"]
 
