@@ -44,6 +44,7 @@ from ..source.machine.gpu_of_run import asks_capability, gpu_of_run, speaks_of_g
 from ..source.machine.library_constants import constants
 from ..source.module import Module, flatten
 from ..source.project.model_names import usual_texts
+from ..source.project.usual.ways import usual_way
 from ..source.read_value import read_value
 from ..source.scopes import Binding, Scope, inside
 from ..source.values import Unknown, evaluate
@@ -118,6 +119,7 @@ __all__ = [
     "unwraps",
     "uses_behind",
     "usual_texts",
+    "usual_way",
     "version_key",
     "within",
     "without_placement",

@@ -1,0 +1,86 @@
+"""Programs that train on a GPU and that a script starts: the port starts them as they are, and says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from porter.front.port_file import port_file
+
+from .porting import port, sft_script
+
+FLAGS = """\
+import argparse
+import os
+import subprocess
+import sys
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--method", default="factory")
+parser.add_argument("--again", action="store_true")
+args = parser.parse_args()
+"""
+
+
+def said(text: str) -> list[tuple[str, str]]:
+    found = port(sft_script(before=FLAGS + text))
+    return [(each.severity, each.message.partition(":")[0]) for each in found.findings if each.rule == "TP009"]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("subprocess.run(['llamafactory-cli', 'train', 'sft.yaml'], check=True)", "llamafactory-cli train"),
+        ("subprocess.Popen([sys.executable, '-m', 'llamafactory.cli', 'train'])", "python -m llamafactory.cli"),
+        ("os.system(f'accelerate launch --num_processes {len(sys.argv)} a.py')", "accelerate launch ... a.py"),
+        ("subprocess.call('CUDA_VISIBLE_DEVICES=0 torchrun run.py --x 1', shell=True)", "torchrun ... run.py"),
+        ("subprocess.run('cd work && deepspeed train.py', shell=True)", "deepspeed ... train.py"),
+        ("command = ['axolotl', 'train']\nsubprocess.check_call(command + ['x.yaml'])", "axolotl train"),
+        ("subprocess.run([sys.executable, 'src/train_dpo.py'])", "python src/train_dpo.py"),
+        ("command = ['torchrun', __file__]\nos.execvp(command[0], command)", "torchrun"),
+    ],
+)
+def test_what_starts_by_default_is_an_error(line: str, name: str) -> None:
+    assert said(f"{line}\n") == [("error", name)]
+
+
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [
+        ("if args.method == 'factory':\n    start()", "error"),
+        ("if args.again:\n    start()", "warning"),
+        ("if os.path.exists('x'):\n    start()", "warning"),
+    ],
+)
+def test_what_a_flag_starts_is_a_warning(line: str, severity: str) -> None:
+    start = "def start():\n    subprocess.run(['torchrun', 'train.py'])\n\n"
+    assert said(f"{start}{line}\n") == [(severity, "torchrun ... train.py")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "subprocess.run(['llamafactory-cli', 'webui'])",
+        "subprocess.run([sys.executable, 'evaluate.py'])",
+        "subprocess.run([sys.executable, 'train_tokenizer.py'])",
+        "subprocess.run([sys.executable, '-m', 'pip', 'install', 'accelerate'])",
+        "subprocess.run(['accelerate', 'env'])",
+        "print('torchrun train.py')",
+        "if False:\n    os.system('torchrun train.py')",
+    ],
+)
+def test_other_programs_are_nobodys(line: str) -> None:
+    assert said(f"{line}\n") == []
+
+
+def test_a_line_of_a_notebook_starts_one(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
+        for source in (sft_script(), "!nvidia-smi\n!accelerate launch train.py --epochs 1")
+    ]
+    path = tmp_path / "train.ipynb"
+    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    [found] = [each for each in port_file(path).findings if each.rule == "TP009"]
+    assert found.severity == "error" and found.message.startswith("accelerate launch ... train.py:")
