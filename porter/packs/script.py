@@ -6,7 +6,7 @@ documents each name; those that aren't listed here may change with any release.
 
 from __future__ import annotations
 
-from ..engine.dating.release import date, last_day, release_of
+from ..engine.dating.release import date, last_day, release_of, written_before
 from ..engine.script.dead_blocks import is_dead, is_false
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import (
@@ -123,4 +123,5 @@ __all__ = [
     "version_key",
     "within",
     "without_placement",
+    "written_before",
 ]

@@ -162,3 +162,51 @@ def test_a_pinned_transformers_has_the_newest_trl_that_it_allows(
     assert versions(found)[0] == read, found.recipe.versions
     said = f"on {day}, when the script was last committed" in found.recipe.versions["trl"]
     assert said is (day > "2024-11"), found.recipe.versions
+
+
+OF_2023 = """\
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainingArguments
+from trl import DPOTrainer, SFTTrainer, DataCollatorForCompletionOnlyLM
+
+tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-2-7b-hf")
+model = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf")
+reference = AutoModelForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf")
+args = TrainingArguments("out", remove_unused_columns=False)
+lora = LoraConfig(r=8, lora_dropout=0.05)
+rows = load_dataset("a/b", split="train")
+"""
+DPO_OF_2023 = (
+    "DPOTrainer(model, reference, args=args, train_dataset=rows, tokenizer=tokenizer, peft_config=lora{}).train()"
+)
+SFT_OF_2023 = """\
+collator = DataCollatorForCompletionOnlyLM("### Response:", tokenizer=tokenizer)
+SFTTrainer(
+    model, args=args, train_dataset=rows, dataset_text_field="text", data_collator=collator, tokenizer=tokenizer{}
+).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("day", "pinned", "more", "kept"),
+    [
+        ("2023-08-14", "", "", True),
+        ("2023-08-25", "", "", False),  # 0.6.0 was out
+        ("2024-10-01", "trl==0.5.0", "", True),
+        ("2024-10-01", "trl==0.6.0", "", False),
+        ("2023-08-14", "trl==0.7.4", "", False),
+        ("2023-08-14", "", ", disable_dropout=True", False),  # a release that has it
+    ],
+)
+def test_dpo_before_its_switch_keeps_dropout(day: str, pinned: str, more: str, kept: bool, tmp_path: Path) -> None:
+    script = committed(tmp_path, day, OF_2023 + DPO_OF_2023.format(more), requirements_txt=f"{pinned}\n")
+    found = port_file(script)
+    assert ("dropout=0.05" in found.after) is kept
+    assert any("has no disable_dropout" in finding.message for finding in found.findings) is kept
+
+
+def test_a_row_without_the_template_ended_older_runs(tmp_path: Path) -> None:
+    script = committed(tmp_path, "2023-08-14", OF_2023 + SFT_OF_2023.format(""))
+    said = [finding.message for finding in port_file(script).findings]
+    assert any("ends the run at a row that lacks the response template" in message for message in said)

@@ -166,6 +166,19 @@ def release_of(porting: Training, library: str) -> str | None:
     return next((exact for _, pins in pins_for(porting, library) if (exact := exact_of(pins)) is not None), None)
 
 
+def written_before(porting: Training, library: str, release: str, day: datetime.date) -> bool:
+    """Whether the script is of before a `release` that came out on `day`, earlier than all that are known: by its pin,
+    or else by its last commit."""
+    first = history().releases(library)[0]
+    if porting.options.source_trl or plain_version(porting.versions.get(library, "")) != first:
+        return False
+    pin = release_of(porting, library)
+    if pin is not None:
+        return version_key(pin) < version_key(release)
+    committed = last_committed(Path(porting.module.path))
+    return committed is not None and committed < day
+
+
 def last_day(porting: Training) -> datetime.date | None:
     """The day on which the script was last committed; None where git doesn't tell, or the TRL that it is for came out
     later: it has been run since."""
