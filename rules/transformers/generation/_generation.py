@@ -195,7 +195,8 @@ def settle_keywords(porting: Porting, site: Site, method: str, inputs: tuple[str
         elif name not in GENERATION_DEFAULTS and name not in inputs:
             reason = "the port's generate knows no such setting"
             row = Field(row.source, row.value, "manual", "", reason, site.rule, *place)
-            message = f"{method}({name}={shown(argument.text)}): {reason}."
+            in_dict = [porting.module.code(value) for key, value in held if key == name and own is None]
+            message = f"{method}({name}={shown(in_dict[0] if in_dict else argument.text)}): {reason}."
             porting.find(site.rule, "error", message, "Leave it out if it is the model's own.", *place)
         porting.fate(row)
     if held:
