@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..runtime.facts.family import Tensor
-from ..runtime.models import weights
+from ..runtime.models import torch_files, weights
 from .base import Base
 from .checkpoint import Checkpoint
 from .layout import Make
@@ -112,7 +112,9 @@ def replaced(base: Base, checkpoint: Checkpoint) -> tuple[dict[str, str], Callab
 def fitting(base: Base) -> weights.Plan:
     """Which of the base's tensors are which of Tunix's; InputError when they aren't those of its config.json."""
     if not base.shards:
-        raise InputError("holds no *.safetensors", base.path, fix="give the folder of the whole model")
+        torchs = any(base.path.glob(torch_files.PATTERN))
+        fix = torch_files.WRITE_ANEW if torchs else "give the folder of the whole model"
+        raise InputError("holds no *.safetensors", base.path, fix=fix)
     headers: Mapping[str, Any] = {
         tensor.name: weights.Header(tensor.dtype, tensor.shape, shard.name)
         for shard in base.shards

@@ -316,3 +316,13 @@ def test_two_at_once(base: Path, tmp_path: Path) -> None:
     out.mkdir()
     with running._alone(out):
         assert "another export is writing" in refused(run, base, out)
+
+
+def test_a_base_in_torchs_files_is_told_how_to_be_written_anew(base: Path, tmp_path: Path) -> None:
+    for file in base.glob("*.safetensors*"):
+        file.unlink()
+    run = made.run(tmp_path / "run", made.arrays())
+    assert "the whole model" in refused(run, base, tmp_path / "out")
+    (base / "pytorch_model.bin").touch()
+    assert "save_pretrained(FOLDER)" in refused(run, base, tmp_path / "out")
+    export(run, base, tmp_path / "adapter", Options())
