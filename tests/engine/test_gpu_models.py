@@ -133,11 +133,6 @@ def test_the_other_part_of_a_condition_decides(before: str, left: str) -> None:
     ("before", "names"),
     [
         (
-            "if torch.cuda.is_available():\n    device = 'cuda'\n    kind = torch.float16\nelse:\n    device = 'cpu'\n"
-            f"    kind = torch.float32\n{LOAD}torch_dtype=kind).to(device)\n",
-            "",
-        ),
-        (
             "device = 'cuda' if torch.cuda.is_available() and parse() else 'cpu'\n"
             f"kind = torch.float16 if device == 'cuda' else torch.float32\n{LOAD}torch_dtype=kind)\n",
             "kind",

@@ -212,3 +212,61 @@ def test_an_else_that_switches_precision_off_isnt_the_port_s() -> None:
     )
     found = port(script(lines, extra=", bf16=half"))
     assert found.status == "ported" and 'if device == "cuda"' not in found.after
+
+
+INNER = """    if torch.cuda.is_bf16_supported():
+        use_bf16 = True
+        print("bfloat16")
+    else:
+        use_fp16 = True
+        print("float16")
+"""
+USES = ", bf16=use_bf16, fp16=use_fp16"
+BEGUN = "use_bf16, use_fp16 = False, False\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "left"),
+    [
+        (f"if torch.cuda.is_available():\n{INNER}", 'use_bf16 = True\nprint("bfloat16")\n'),
+        (f"if torch.cuda.is_available():\n{INNER}else:\n    print('CPU')\n", 'use_bf16 = True\nprint("bfloat16")\n'),
+        (
+            "if torch.cuda.is_available():\n    use_bf16 = True\n    console.print('a GPU')\n",
+            "use_bf16 = True\nconsole.print('a GPU')\n",
+        ),
+        (
+            "if not torch.cuda.is_available():\n    print('CPU')\nelse:\n    use_bf16 = True\n    print('a GPU')\n",
+            "use_bf16 = True\nprint('a GPU')\n",
+        ),
+        (
+            "if sys.argv[1:] and torch.cuda.is_available():\n    use_bf16 = True\n    print('a GPU')\n",
+            "if sys.argv[1:]:\n    use_bf16 = True\n    print('a GPU')\n",
+        ),
+        (
+            "if torch.cuda.is_available():\n    kind = torch.float16\n    device = 'cuda'\nelse:\n"
+            "    kind, device = torch.float32, 'cpu'\n",
+            "kind = jnp.bfloat16\n",
+        ),
+    ],
+)
+def test_a_branch_that_sets_what_the_training_takes_and_says_so_is_the_gpu_s(before: str, left: str) -> None:
+    """Its prints stay; torch was kept for a question that decided what nothing read, and the prints were lost."""
+    text = script(BEGUN + before, extra=USES)
+    text = text.replace('dtype="bfloat16")', "dtype=kind).to(device)") if "kind" in before else text
+    found = port(text)
+    assert f"False, False\n{left}" in found.after, found.after
+    assert not any(word in found.after for word in ("torch", "CPU", '"float16"'))
+    assert not [each for each in found.findings if each.rule in ("TP526", "TP001")]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "if torch.cuda.is_available():\n    use_gpu = True\n    print('a GPU')\nsys.argv.append(use_gpu)\n",
+        "if torch.cuda.is_available():\n    use_bf16 = True\n    sys.argv.append('x')\n",
+    ],
+)
+def test_a_branch_that_does_more_stays_and_is_named(before: str) -> None:
+    found = port(script(BEGUN + before, extra=USES))
+    assert "if torch.cuda.is_available():" in found.after
+    assert [each.rule for each in found.findings if each.severity != "info"].count("TP526") == 1

@@ -48,7 +48,7 @@ def settle_branches(porting: Porting) -> None:
 def settle_constant_branches(porting: Porting) -> None:
     """An `if` or `elif` whose condition became constant keeps the branch that runs."""
     module = porting.module
-    for holder in [node for node in module.parents if isinstance(node, cst.If)]:
+    for holder in reversed([node for node in module.parents if isinstance(node, cst.If)]):  # inner ones first
         made = [edit for edit in porting.edits if (edit.start, edit.end) == module.span(holder.test)]
         taken = made[0].constant if len(made) == 1 else None
         if taken is None or module.code(holder.test) == str(taken):

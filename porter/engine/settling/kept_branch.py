@@ -76,13 +76,24 @@ def keep_block(
         return False
     step = len(indentation(module.text, module.span(kept.body[0])[0])) - len(indentation(module.text, start))
     inside = [edit for edit in porting.edits if within(edit.start, [(first, last)])]
+    # A block within this one that is kept, too, has moved its lines out already: they go further.
+    blank = re.compile(r"[ \t]+")
+    moves = {e.start: e.end for e in inside if not e.new and blank.fullmatch(module.text, e.start, e.end)}
+    columns = []
+    for found in re.finditer(rf"\n([ \t]{{{step}}})", lines):
+        begin = first + found.start(1)
+        while begin in moves:
+            begin = moves[begin]
+        columns.append((begin, begin + step))
+    if any(module.text[begin:end].strip(" \t") for begin, end in columns):
+        return False
     moved = {id(edit): edit.moved_out(step) for edit in inside}
     if None in moved.values():
         return False
     porting.edits[:] = [moved.get(id(edit)) or edit for edit in porting.edits]
     porting.edit(start, first, "", rule, reason, part=OTHER_BRANCH)
-    for found in re.finditer(rf"\n([ \t]{{{step}}})", lines):
-        porting.edit(first + found.start(1), first + found.end(1), "", rule, reason)
+    for begin, end in columns:
+        porting.edit(begin, end, "", rule, reason)
     if module.span(kept)[1] < stop and module.text[last:stop].strip():
         begin = len(module.text[: line_end(module.text, last)].rstrip("\r\n"))
         porting.edit(begin, stop, "", rule, reason, part=OTHER_BRANCH)

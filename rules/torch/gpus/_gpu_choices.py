@@ -17,10 +17,8 @@ from porter.packs.api import Porting
 from porter.packs.script import asks_for_gpu, bare, constants, inside, keep_branch
 
 from ._gpu_questions import GUARD, HALF, REASON, known_value, on_gpu, places, small
-from ._gpu_settings import RULE, is_precision, is_setting, names_device
+from ._gpu_settings import PRECISION, RULE, is_precision, is_setting, names_device
 
-# What a switch of precision is called.
-PRECISION = re.compile(r"(?:bf|fp|float|bfloat)_?16|half|precision|\bamp\b|use_amp|autocast", re.IGNORECASE)
 Branch = tuple[cst.BaseExpression | None, cst.BaseSuite]  # its condition, None of an `else`
 OPTION = re.compile(r"""[\w.]*add_argument\(\s*(?:["']-\w["'],\s*)?["']--([\w-]+)["']""")
 SWITCHES = (cst.Call, cst.Comparison, cst.UnaryOperation, cst.BooleanOperation)

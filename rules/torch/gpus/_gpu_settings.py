@@ -14,8 +14,10 @@ from ._gpu_questions import (
     HALF,
     MAX_HANDED,
     REASON,
+    SAYS,
     SETTINGS,
     decision,
+    is_on_gpu,
     is_said,
     known_value,
     on_gpu,
@@ -24,6 +26,8 @@ from ._gpu_questions import (
 )
 
 RULE = "TP526"
+# What a switch of precision is called.
+PRECISION = re.compile(r"(?:bf|fp|float|bfloat)_?16|half|precision|\bamp\b|use_amp|autocast", re.IGNORECASE)
 # `kwargs["device_map"] = "auto"`
 SPREAD = re.compile(r"""device_map["'\]\s]*[=:]\s*["'](?:auto|balanced\w*|sequential)["']""")
 
@@ -85,6 +89,54 @@ def is_setting(porting: Porting, statement: cst.CSTNode) -> bool:
 
 def sets(porting: Porting, body: cst.BaseSuite) -> bool:
     return all(is_setting(porting, statement) for statement in small(body))
+
+
+def sets_and_says(porting: Porting, body: cst.BaseSuite) -> bool:
+    """Whether a block sets what the training alone takes, and else only tells of it: `use_bf16 = True`, `print(...)`;
+    of an `if` within it the branch that the GPU run took."""
+    lines = [*small(body)]
+    return all(_sets_or_says(porting, line) for line in lines) and any(not _says(porting, line) for line in lines)
+
+
+def _sets_or_says(porting: Porting, line: cst.CSTNode) -> bool:
+    if isinstance(line, cst.If):
+        known = on_gpu(porting, line.test)
+        taken = line.body if known is True else line.orelse.body if isinstance(line.orelse, cst.Else) else None
+        return (
+            isinstance(known, bool) and taken is not None and all(_sets_or_says(porting, each) for each in small(taken))
+        )
+    return _says(porting, line) or _sets_for_training(porting, line)
+
+
+def _says(porting: Porting, line: cst.CSTNode) -> bool:
+    """`console.print("bf16")`, or what another rule has taken out; nothing that asks a GPU to answer."""
+    if isinstance(line, cst.Pass) or porting.covered(porting.module.span(line)[0]):
+        return True
+    call = line.value if isinstance(line, cst.Expr) else None
+    named = isinstance(call, cst.Call) and porting.module.code(call.func).rpartition(".")[2] in SAYS
+    return named and not any(is_on_gpu(porting, node) for node in inside(line))
+
+
+def _sets_for_training(porting: Porting, line: cst.CSTNode) -> bool:
+    """`use_bf16 = True`, `batch, workers = 8, 4`: values that name no device, for settings of the training."""
+    if not isinstance(line, cst.Assign) or len(line.targets) != 1:
+        return False
+    pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(line.targets[0].target, line.value)]
+    target, value = pairs[0]
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
+        pairs = [(one.value, other.value) for one, other in zip(target.elements, value.elements, strict=True)]
+    return all(_is_for_training(porting, line, *pair) for pair in pairs)
+
+
+def _is_for_training(porting: Porting, line: cst.Assign, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
+    if not isinstance(target, cst.Name) or names_device(porting, value):
+        return False
+    if not is_precision(porting, value) and not isinstance(known_value(porting, value), int | float | str):
+        return False
+    found = porting.module.scope(line).lookup(target.value)
+    return PRECISION.search(target.value) is not None or (
+        found is not None and _only_settings_read(porting, target.value, found[0])
+    )
 
 
 def unwrap(porting: Porting, holder: cst.If, *, any_value: bool) -> bool:

@@ -26,7 +26,7 @@ from ._gpu_questions import (
     on_gpu,
     small,
 )
-from ._gpu_settings import is_setting, sets, settle, take_value, unwrap
+from ._gpu_settings import is_setting, sets, sets_and_says, settle, take_value, unwrap
 from .cuda_left import RAISING
 
 ID = "TP526"
@@ -103,6 +103,10 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
     if known is True and (of_gpu or sets(porting, holder.body)):
         if not unwrap(porting, holder, any_value=of_gpu):
             porting.edit(*module.span(test), "True", ID, REASON)
+        return True
+    taken = holder.body if known is not False else holder.orelse.body if isinstance(holder.orelse, cst.Else) else None
+    if known is not None and taken is not None and sets_and_says(porting, taken):
+        porting.edit(*module.span(test), bare(str(known)), ID, REASON)
         return True
     if known is True and isinstance(holder.orelse, cst.Else) and _only_for_cpu(porting, holder.orelse.body):
         if any(isinstance(item, cst.Return) for item in small(holder.body)):  # what the function gives back is decided
