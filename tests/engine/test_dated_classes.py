@@ -167,6 +167,10 @@ def test_a_range_that_the_pinned_trl_cannot_have_dates_nothing(
         ("huggingface-hub<0.24\ntransformers>=4.42\n", "4.46.3 "),  # nor does pip take a newer one here
         ("transformers>=4.42,<5\nhuggingface_hub>=0.23\n", "4.57"),
         ("transformers>=4.40,<4.50\ntokenizers==0.19.1\n", "4.44.2 "),
+        (
+            "transformers>=4.40,<5\naccelerate<1.1\nhuggingface_hub<0.24\n",
+            "4.46.3 (requirements.txt: transformers>=4.40,<5 beside huggingface_hub<0.24)",
+        ),
         ("transformers>=4.50,<4.52\ntokenizers==0.19.1\n", "4.51.3 "),  # which none of the range takes
     ],
 )

@@ -373,7 +373,7 @@ def _beside_others(porting: Training, library: str, where: str, releases: list[s
     An accelerate that another place asks for counts, too: the Trainer ends without one.
     """
     asks = {release: _asks_of(library, release) for release in releases}
-    held = ""
+    held: list[str] = []
     for other in dict.fromkeys(name for asked in asks.values() for name in asked):
         if all(asked.get(other) == asks[releases[0]].get(other) for asked in asks.values()):
             continue
@@ -383,9 +383,9 @@ def _beside_others(porting: Training, library: str, where: str, releases: list[s
             pins = next(iter(own or [found for _, found in places if other == "accelerate"]), [])
             able = [release for release in releases if can_meet([*asks[release].get(other, []), *pins])]
             if pins and able:
-                held += f" beside {spelled(name, pins)}" if able[-1] != releases[-1] else ""
+                held += [spelled(name, pins)] if able[-1] != releases[-1] else []
                 releases = able
-    return releases, held
+    return releases, f" beside {' and '.join(held)}" if held else ""
 
 
 def _asks_of(library: str, release: str) -> dict[str, list[Pin]]:
