@@ -44,7 +44,7 @@ from ..source.machine.gpu_of_run import asks_capability, gpu_of_run, speaks_of_g
 from ..source.machine.library_constants import constants
 from ..source.module import Module, flatten
 from ..source.project.model_names import usual_texts
-from ..source.project.usual.ways import usual_way
+from ..source.project.usual.ways import imports_always, imports_usually, usual_way
 from ..source.read_value import read_value
 from ..source.scopes import Binding, Scope, inside
 from ..source.values import Unknown, evaluate
@@ -83,6 +83,8 @@ __all__ = [
     "gpu_of_run",
     "held_by",
     "history",
+    "imports_always",
+    "imports_usually",
     "indentation",
     "inside",
     "is_dead",

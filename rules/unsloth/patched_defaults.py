@@ -16,7 +16,7 @@ import libcst as cst
 
 from porter.packs.api import Origin, Phase, Porting, Severity, Site, Value, step
 from porter.packs.runtime import CONFIGS_OF_TRL, FieldTable, trl_release, unsloth_defaults
-from porter.packs.script import plain_version, version_key
+from porter.packs.script import imports_usually, plain_version, version_key
 from porter.packs.training import (
     Training,
     about,
@@ -52,6 +52,7 @@ DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
 def find_patches(porting: Training) -> None:
     """From where on TRL's classes are Unsloth's, and what is said of the values that it decides."""
     named = "unsloth" in porting.module.text and "unsloth" in porting.module.roots
+    named = named and imports_usually(porting.module, "unsloth") is not False
     release = unsloth_version(porting) if named else ""
     if release and version_key(release) >= PATCHES_SINCE:
         porting.patched_from, porting.patched_by = _first_import(porting), release

@@ -7,7 +7,7 @@ nothing predicts. It is there for every trainer of the script, whichever of the 
 from __future__ import annotations
 
 from porter.packs.api import Phase, step
-from porter.packs.script import version_key
+from porter.packs.script import imports_usually, version_key
 from porter.packs.training import Training
 
 from ._release import unsloth_version
@@ -21,6 +21,8 @@ COUNTS_SINCE = (2024, 10, 2)  # Unsloth's first release with a count of its own
 def read_counting(porting: Training) -> None:
     """Unsloth's release, where it loads the model, and where it counts the tokens of its steps."""
     if porting.model is None or not porting.model.qualified.startswith("unsloth."):
+        return
+    if imports_usually(porting.module, "unsloth") is False:
         return
     porting.loaded_by = version = unsloth_version(porting)
     if porting.loop is None and version_key(version) >= COUNTS_SINCE:

@@ -13,6 +13,7 @@ from ...source.launch.launched_with import given_by_launches
 from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Around, Asked, around_script, asked_of_project, spelled
 from ...source.project.printed import Shown
 from ...source.project.run_files import files_of_runs
+from ...source.project.usual.ways import imports_usually
 from ..packs.said_by_packs import dated_library, title_of
 from ..script.sites import facts_of
 from ..script.training import Training
@@ -49,7 +50,9 @@ def asked_for(porting: Training, library: str) -> Iterator[Asked]:
 
 def beside(porting: Training, library: str) -> dict[str, Mapping[str, str]]:
     """The newest release of `library` that is installed with releases of other libraries of the script's."""
-    heads = [rule.head for pack in porting.packs for rule in pack.tables if rule.library in porting.module.roots]
+    module = porting.module
+    heads = [rule.head for pack in porting.packs for rule in pack.tables if rule.library in module.roots]
+    heads = [head for head in heads if imports_usually(module, head["library"]) is not False]
     return {head["library"]: head["beside"][library] for head in heads if library in head.get("beside", {})}
 
 

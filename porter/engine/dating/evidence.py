@@ -22,6 +22,7 @@ from ...releases.uses import Use, uses_and_guards
 from ...runtime.facts.field_tables import version_key
 from ...source.calls import may_not_run
 from ...source.launch.launched_with import words_of_launches
+from ...source.project.usual.ways import imports_usually
 from ..script.fill_from_tables import tables_of
 from ..script.flow import binding_origins, origins
 from ..script.following.may_be_none import may_be_none
@@ -82,6 +83,7 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
         if (first := first_with_its_models(porting)) is not None:
             yield Evidence(first[1], first[0], None, loads=True)
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
+    unsloth = unsloth and imports_usually(porting.module, "unsloth") is not False
     if not unsloth:
         yield from _refused_values(porting, library)
         yield from _taken_where_there(porting, library)

@@ -55,6 +55,51 @@ def usual_way(module: Module, node: cst.CSTNode, depth: int = 0) -> bool | None:
     return _both(certain, True if True in ways else None if None in ways else False)
 
 
+def imports_usually(module: Module, package: str) -> bool | None:
+    """Whether a run that trains imports a package unless its user says another; None where that isn't known."""
+    known: dict[str, bool | None] = module.memory.setdefault("usual imports", {})
+    if package not in known:
+        ways = {usual_way(module, node) for node in _imports(module, package)}
+        known[package] = True if True in ways else None if None in ways or not _trains(module) else False
+    return known[package]
+
+
+def _trains(module: Module) -> bool:
+    """Whether the file's trainers are on the usual way: `if args.train:` has all that it trains with beside them."""
+    made = [call for call in module.calls if module.code(call.func).endswith("Trainer")]
+    return not made or any(usual_way(module, call) is not False for call in made)
+
+
+def imports_always(module: Module, package: str) -> bool:
+    """Whether no condition of the file decides about all imports of a package."""
+    return any(_is_unconditional(module, node) for node in _imports(module, package))
+
+
+def _imports(module: Module, package: str) -> list[cst.CSTNode]:
+    return [
+        binding.node
+        for scope in module.scopes.values()
+        for bindings in scope.bindings.values()
+        for binding in bindings
+        if binding.kind == "import" and binding.qualified.partition(".")[0] == package
+    ]
+
+
+def _is_unconditional(module: Module, node: cst.CSTNode, depth: int = 0) -> bool:
+    below = node
+    for holder in module.ancestors(node):
+        if isinstance(holder, cst.If) and "__name__" not in module.code(holder.test):
+            return False
+        if isinstance(holder, cst.IndentedBlock) and _not_left(module, holder, below) is not True:
+            return False
+        if isinstance(holder, cst.FunctionDef | cst.ClassDef):
+            break
+        below = holder
+    function = function_around(module, node)
+    calls = calls_of(module, function) if function is not None and depth < DEEPEST else []
+    return not calls or any(_is_unconditional(module, call, depth + 1) for call in calls)
+
+
 def usually(module: Module, test: cst.BaseExpression) -> bool | None:
     """What a condition is unless the user says another; None where that isn't known."""
     try:
