@@ -126,3 +126,14 @@ def test_what_transformers_uploads_to_wandb_by_the_environment(line: str, report
     said = [each for each in found.findings if "where it says so" in each.message]
     assert [each.severity for each in said] == (["warning"] if told else [])
     assert not told or said[0].line == found.before.splitlines().index(line) + 1
+
+
+@pytest.mark.parametrize(
+    ("report_to", "named"),
+    [('"wandb"', "W&B's"), ('["swanlab", "tensorboard"]', "SwanLab's"), ('"tensorboard"', ""), ('"none"', "")],
+)
+def test_a_run_without_a_configuration_is_said(report_to: str, named: str) -> None:
+    """transformers' callbacks give it the arguments and the model's config."""
+    found = port(sft_script().replace('report_to="none"', f"report_to={report_to}")).findings
+    said = [each.message for each in found if "adds to its configuration" in each.message]
+    assert [message.partition(" ")[0] for message in said] == ([named] if named else [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -509,6 +510,13 @@ def test_prompts_and_order_are_trls(trainers: Any, ours: Any) -> None:
     trainer = trainers["grpo"]
     for row, question in enumerate(QUESTIONS):
         assert trainer._tokenize_prompts([question])[0][0] == ours._prompts[row]
+    loader, epochs = trainer.get_train_dataloader(), trainer.args.num_train_epochs
+    samples = []
+    for steps in (-1, 1):
+        args = copy(trainer.args)
+        args.max_steps = steps
+        samples.append(trainer.set_initial_training_values(args, loader)[3])
+    assert samples == [len(ours._rows) * epochs, ours.rows * ours.steps / ours.steps_per_epoch]  # ours: of one step
     from trl.trainer.utils import RepeatSampler
 
     from porter.runtime.batches.order import randperms

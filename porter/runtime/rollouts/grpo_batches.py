@@ -167,6 +167,8 @@ class GRPOBatches:
             max_steps=max_steps,
         )
         self.steps_per_epoch, self.steps = self._order.steps_per_epoch, self._order.steps
+        # What the Trainer counts as an epoch's samples: prompts, or completions where it is told the steps.
+        self.rows = math.prod(self._source) * self.steps_per_epoch if max_steps > 0 else len(self._rows)
         self.state = TrainerState(max_steps=self.steps, num_train_epochs=math.ceil(self.steps / self.steps_per_epoch))
 
         as_release = prompt_settings(self.KIND, trl, tokenizer, start_token, truncation_side)

@@ -34,6 +34,7 @@ OF_WANDB = {
     ),
     "WANDB_WATCH": ("sends W&B histograms of gradients or weights", "Leave it out, or send them in a TrainerCallback."),
 }
+TITLES = {"wandb": "W&B", "swanlab": "SwanLab"}  # what a port reports to and whose runs have a configuration
 OFF = ("", "false")
 SETS = ("setdefault", "putenv", "update")
 
@@ -46,6 +47,7 @@ def say_trackers(porting: Porting) -> None:
     names = (value.literal if isinstance(value.literal, list | tuple) else [value.literal]) if value.known else [None]
     if {None, "all", "wandb"} & {name for name in names if name is None or isinstance(name, str)}:
         _say_wandb(porting)
+    _say_configuration(porting, [name for name in names if isinstance(name, str)])
     if not value.known:
         _say_all_where_none(porting)
         return
@@ -54,6 +56,22 @@ def say_trackers(porting: Porting) -> None:
         fix = "Send it what you need in a TrainerCallback of your own (on_log)."
         porting.find(site.rule, "warning", message, fix, site.line, site.column)
         _say_calls(porting, name)
+
+
+def _say_configuration(porting: Porting, names: list[str]) -> None:
+    """That the run of a tracker gets no configuration, which transformers' callback sends it.
+
+    A callback of the runtime sends the arguments where they are an object.
+    """
+    site, callbacks = porting.trainer, {} if porting.arguments_object else dict(facts_of(porting.module).reports)
+    for name, title in TITLES.items():
+        own = callbacks.get(name, "").partition(".")[2].partition("(")[0]
+        made = bool(own) and re.search(rf"\b{own}\(", porting.module.text) is not None
+        if site is not None and (made or (name in names and (name in KEPT or own))):
+            message = f"{title}'s run gets the log lines from the port, and not what transformers adds to its "
+            message += "configuration: the arguments, and the model's own."
+            fix = f"Give {name}.init(config=...) what you compare runs by."
+            porting.find(site.rule, "info", message, fix, site.line, site.column)
 
 
 def by_callback(porting: Porting) -> dict[str, str]:
