@@ -178,11 +178,13 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     known = "newest table" not in says.get("trl", "newest table")
     if known:
         asked["trl"] = [("==", dated["trl"].partition(" ")[0])]
+    older = False
     if "transformers" in dated and "newest table" not in says["transformers"]:
         release = dated["transformers"].partition(" ")[0]
-        pinned = f"transformers=={release}" in says["transformers"]
+        older = says["transformers"].endswith("the first that is known")  # than all of these is the pin
+        pinned = older or f"transformers=={release}" in says["transformers"]
         asked = _with_transformers(asked, [("==", release)] if pinned else pins_of(era_of(release)))
-    if "newest table" not in says.get("accelerate", "newest table"):  # which decides in what order rows come
+    if not older and "newest table" not in says.get("accelerate", "newest table"):  # which decides the order of rows
         asked["accelerate"] = [("==", dated["accelerate"].partition(" ")[0])]
     chosen = _chosen(uses, asked, pins)
     told = []

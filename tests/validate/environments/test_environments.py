@@ -48,6 +48,16 @@ def test_a_script_gets_the_releases_it_was_written_for(name: str, trl: str | Non
     assert wanted.pins["transformers"].startswith(transformers)
 
 
+def test_a_transformers_older_than_all_is_the_first_that_is_known(tmp_path: Path) -> None:
+    """Not the last of its era, which has rows in another order."""
+    script = tmp_path / "train.py"
+    script.write_text("from transformers import Trainer, TrainingArguments\nTrainer(args=TrainingArguments('out'))\n")
+    (tmp_path / "requirements.txt").write_text("accelerate==0.20.3\ntransformers==4.29.2\n")
+    wanted, _ = wanted_releases(script)
+    assert wanted is not None and wanted.pins["transformers"] == "4.31.0"
+    assert wanted.pins["accelerate"] != "0.20.3"  # transformers 4.31 is imported with none that old
+
+
 def test_what_is_installed_is_taken_for_todays_scripts() -> None:
     example = Path(__file__).parents[3] / "examples" / "sft_lora_qwen3.py"
     assert wanted_releases(example) == (None, [])
