@@ -78,7 +78,7 @@ def keep_block(
     inside = [edit for edit in porting.edits if within(edit.start, [(first, last)])]
     # A block within this one that is kept, too, has moved its lines out already: they go further.
     blank = re.compile(r"[ \t]+")
-    moves = {e.start: e.end for e in inside if not e.new and blank.fullmatch(module.text, e.start, e.end)}
+    moves = {e.start: e.end for e in inside if e.removes and blank.fullmatch(module.text, e.start, e.end)}
     columns = []
     for found in re.finditer(rf"\n([ \t]{{{step}}})", lines):
         begin = first + found.start(1)
