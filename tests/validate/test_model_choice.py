@@ -21,7 +21,7 @@ from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
         ("Qwen/Qwen3-0.6B", "qwen3", "Qwen/Qwen3-0.6B"),
         ("/data/models/llama-2-7b-hf", "llama3", "llama-2-7b-hf"),
         ("decapoda-research/llama-7b-hf", "llama3", "decapoda-research/llama-7b-hf"),
-        ("huggyllama/llama-30b", "llama3", MEMBERS["llama2"]),
+        ("huggyllama/llama-30b", "llama3", "huggyllama/llama-30b"),
         ("unsloth/mistral-7b-bnb-4bit", "mistral", "unsloth/mistral-7b-bnb-4bit"),
         ("TheBloke/Llama-2-7B-GPTQ", "llama3", "TheBloke/Llama-2-7B-GPTQ"),
         ("./gemma_2b", "gemma", "gemma_2b"),

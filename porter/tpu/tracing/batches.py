@@ -36,7 +36,7 @@ class AbsentTokenizer(Absent):
 class LongRows:
     """Rows of a preference run that are all as long as they may be: `Documents` of the runtime, without any tokens."""
 
-    wraps = None
+    wraps = columns = None
 
     def __init__(self, rows: int, documents: int, longest: int) -> None:
         self.longest = longest
