@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,17 @@ def logps_of(
     return completion_logps(nnx.merge(graph, trained, rest), **inputs, length=length, temperature=temperature)
 
 
+@dataclass(frozen=True)
+class Reference:
+    """Scores tokens, given what of the model doesn't train; `weights`: what it keeps of its own."""
+
+    weights: Any
+    score: Callable[..., jax.Array]
+
+    def __call__(self, rest: Any, tokens: dict[str, jax.Array]) -> jax.Array:
+        return self.score(rest, tokens)
+
+
 def reference_logps(
     reference: str,
     model: nnx.Module,
@@ -29,7 +41,7 @@ def reference_logps(
     trains: type[nnx.Variable],
     policy: Callable[..., jax.Array],
     settings: Mapping[str, Any],
-) -> Callable[..., jax.Array]:
+) -> Reference:
     """How the reference scores tokens, given what of the model doesn't train: by a copy of what does ("start"), by
     adapters of zeros, which leave the base as it is ("base"), or by the checkpoint alone.
 
@@ -40,7 +52,7 @@ def reference_logps(
     if reference == "checkpoint" and (loaded := load_reference(model, mesh)) is not None:
         graph, *weights = nnx.split(loaded, trains, ...)
         own = jax.jit(partial(logps_of, graph, **settings))
-        return lambda rest, tokens: own(*weights, tokens)
+        return Reference(weights, lambda rest, tokens: own(*weights, tokens))
     off = reference == "base" and trains is nnx.LoRAParam
     kept = jax.tree.map(lambda array: array * 0 if off else array, nnx.state(model, trains))
-    return lambda rest, tokens: policy(kept, rest, tokens)
+    return Reference(kept, partial(policy, kept))

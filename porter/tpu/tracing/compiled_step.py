@@ -61,7 +61,9 @@ def described(trainer: Any, batch: Any, shapes: Any, sizes: dict[str, Any]) -> d
     lora = nnx.state(trainer.model, nnx.LoRAParam)
     weights = weights_of(trainer.model)
     own = nnx.state(trainer.optimizer, nnx.optimizer.OptState)
-    reference = getattr(shapes, "_reference", None)  # the weights that GRPO keeps of the model as it was
+    reference = getattr(
+        getattr(shapes, "_reference", None), "weights", None
+    )  # the weights that GRPO keeps of the model as it was
     return {
         "devices": mesh.size,
         "mesh": {name: int(size) for name, size in mesh.shape.items()},

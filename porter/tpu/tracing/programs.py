@@ -51,7 +51,7 @@ def kept(trainer: Any, batches: Any) -> dict[str, int]:
         if other is not None:
             found[name] = bytes_of(nnx.state(other))
     if getattr(batches, "_reference", None) is not None:
-        found["reference"] = bytes_of(batches._reference)
+        found["reference"] = bytes_of(batches._reference.weights)
     return found
 
 
