@@ -38,4 +38,6 @@ def is_foreign(module: Module, options: Options, packs: tuple[Pack, ...]) -> boo
     if mentions_import(module.text, configuring(packs)) and CONFIGURES.search(module.text) is not None:
         return False
     words = {*re.findall(r"\w+", module.text)}
+    if any(words.issuperset(name.split(".")) for pack in packs for name in pack.facts.starts):
+        return False  # what it starts may train
     return words.isdisjoint(name.rpartition(".")[2] for name in tables_by_class(packs))

@@ -7,6 +7,7 @@ documents each name; those that aren't listed here may change with any release.
 from __future__ import annotations
 
 from ..engine.dating.release import date, last_day, release_of, written_before
+from ..engine.loops.unread.started import STARTED, Started, trains_on_gpu
 from ..engine.script.dead_blocks import is_dead, is_false
 from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import (
@@ -44,6 +45,7 @@ from ..source.machine.gpu_of_run import asks_capability, gpu_of_run, speaks_of_g
 from ..source.machine.library_constants import constants
 from ..source.module import Module, flatten
 from ..source.project.model_names import usual_texts
+from ..source.project.named_files import named_file, named_module
 from ..source.project.usual.ways import imports_always, imports_usually, usual_way
 from ..source.read_value import read_value
 from ..source.scopes import Binding, Scope, inside
@@ -56,10 +58,12 @@ __all__ = [
     "IDS_ASKED",
     "MODEL_CASTS",
     "MODEL_IDLE",
+    "STARTED",
     "TOKENIZER_LOADS",
     "Binding",
     "Module",
     "Scope",
+    "Started",
     "Unknown",
     "UnknownFamily",
     "Use",
@@ -100,6 +104,8 @@ __all__ = [
     "makes_pair",
     "may_have_left",
     "named_arguments",
+    "named_file",
+    "named_module",
     "names_in",
     "only_logs",
     "origins",
@@ -118,6 +124,7 @@ __all__ = [
     "speaks_of_gpu",
     "tokenizer_load",
     "tokenizer_wrapper",
+    "trains_on_gpu",
     "unwraps",
     "uses_behind",
     "usual_texts",

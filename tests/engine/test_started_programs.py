@@ -9,6 +9,7 @@ import pytest
 
 from porter.front.port_file import port_file
 
+from ..notebooks import saved
 from .porting import port, sft_script
 
 FLAGS = """\
@@ -84,3 +85,50 @@ def test_a_line_of_a_notebook_starts_one(tmp_path: Path) -> None:
     path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
     [found] = [each for each in port_file(path).findings if each.rule == "TP009"]
     assert found.severity == "error" and found.message.startswith("accelerate launch ... train.py:")
+
+
+TRAINS = "from trl import SFTTrainer\nSFTTrainer('m', train_dataset=rows).train()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "fix"),
+    [
+        ("import subprocess\nsubprocess.run(['torchrun', 'main.py'])", "torchrun ... main.py", "Port main.py"),
+        ("import os\nos.system('cd src && python run.py --x 1')", "", ""),
+        ("import os\nos.system('python src/run.py')", "python src/run.py", "Port src/run.py"),
+        ("import runpy\nrunpy.run_path('src/run.py')", "python src/run.py", "Port src/run.py"),
+        ("import subprocess\nsubprocess.run(['python', '-m', 'src.run'])", "python -m src.run", "src/run.py"),
+        ("import subprocess\nsubprocess.call(['bash', 'go.sh'])", "go.sh with python src/run.py", "Port src/run.py"),
+        ("get_ipython().system('accelerate launch main.py')", "accelerate launch ... main.py", "Port main.py"),
+        ("import subprocess\nsubprocess.run('llamafactory-cli train x.yaml', shell=True)", "llamafactory", "or leave"),
+        (
+            "import os, subprocess, sys\nfrom pathlib import Path\nHERE = Path(__file__).parent\n"
+            "subprocess.run([sys.executable, str(HERE / 'src' / 'run.py')])",
+            "python src/run.py",
+            "Port src/run.py",
+        ),
+        (
+            "import subprocess\nfor one in ['data.py', 'src/run.py']:\n    subprocess.run(['python', one])",
+            "python src/run.py",
+            "Port src/run.py",
+        ),
+        ("import subprocess\nsubprocess.run(['python', 'src/train_tunix.py'])", "", ""),
+        ("import subprocess\nsubprocess.run(['python', 'data.py'])", "", ""),
+    ],
+)
+def test_a_file_that_only_starts_one_is_unsupported(tmp_path: Path, text: str, name: str, fix: str) -> None:
+    (tmp_path / "src").mkdir()
+    held = {"main.py": TRAINS, "src/run.py": TRAINS, "src/train_tunix.py": "import tunix\n", "data.py": "import json\n"}
+    for path, code in {**held, "go.sh": "export A=1\npython \\\n  src/run.py\n", "start.py": f"{text}\n"}.items():
+        (tmp_path / path).write_text(code)
+    found = port_file(tmp_path / "start.py")
+    said = [each for each in found.findings if each.rule == "TP009"]
+    assert found.status == ("unsupported" if name else "unchanged") and len(said) == bool(name)
+    assert all(each.message.startswith(name) and fix in each.fix and each.severity == "error" for each in said)
+
+
+@pytest.mark.parametrize("line", ["!python main.py", "%run main.py", "%%bash\nset -e\naccelerate launch main.py"])
+def test_a_notebook_that_only_starts_one_is_unsupported(tmp_path: Path, line: str) -> None:
+    (tmp_path / "main.py").write_text(TRAINS)
+    found = port_file(saved(tmp_path / "start.ipynb", "print(1)", line))
+    assert found.status == "unsupported" and [each.fix[:12] for each in found.findings] == ["Port main.py"]

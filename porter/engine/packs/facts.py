@@ -86,6 +86,7 @@ class Facts:
     seeds: tuple[str, ...] = ()  # functions that seed torch's generator, by which adapters are drawn
     seeds_python: tuple[str, ...] = ()  # those that seed Python's
     trains: tuple[str, ...] = ()  # functions and classes that train a model in a way that no rule reads
+    starts: tuple[str, ...] = ()  # functions that start another program, by its words or as one text
     # Names that the releases of a port have no more, with what does the same; modules that no package brings, with the
     # notebook service that has them.
     gone: tuple[tuple[str, str], ...] = ()

@@ -21,6 +21,7 @@ from ...script.training import Training
 from ..loop_trainer import loop_table, trains_language
 from ..statements.advice import by_objective
 from .embedded_scripts import embedded_script
+from .started import OF_A_PORT, say_started
 
 RULE = "TP004"
 TRAINER = re.compile(
@@ -29,7 +30,6 @@ TRAINER = re.compile(
 MAKES = re.compile(r"Trainer\w*\(")
 RUNS = re.compile(r"\.(?:train|fit|learn|finetune|fine_tune)\(")
 MADE = re.compile(r"(?:\w+\.)*\w*[Tt]rainer\w*\(")
-OF_A_PORT = {"jax", "tunix", "flax", "porter", "porter_runtime"}
 BY_SCRIPT = "Write that training as a script of TRL or transformers and port it"
 
 
@@ -37,15 +37,15 @@ def find_unknown_training(porting: Training) -> str | None:
     """The name of what trains here though no rule reads it, recorded as a finding; None where nothing does."""
     text = porting.module.text
     if not porting.options.active(RULE):
-        return None
+        return say_started(porting)
     if (name := _framework(porting)) is not None:
         return name
     if mentions_import(text, OF_A_PORT) and porting.module.roots & OF_A_PORT:
-        return None
+        return say_started(porting)
     if MAKES.search(text) or ".backward(" in text:
         if (name := _unknown_trainer(porting) or _lone_step(porting)) is not None:
             return name
-    return _made_elsewhere(porting) or embedded_script(porting, RULE)
+    return _made_elsewhere(porting) or embedded_script(porting, RULE) or say_started(porting)
 
 
 def _framework(porting: Training) -> str | None:
