@@ -23,7 +23,9 @@ def check_rewards(porting: Training) -> None:
     argument = site.argument("reward_funcs")
     if argument is None:
         said = f"{short_name(site)} has no reward_funcs: rewards that an environment gives are not ported."
-        porting.find(site.rule, "error", said, "Give it a reward function.", site.line, site.column)
+        porting.find(
+            site.rule, "error", said, "Give it a reward function.", site.line, site.column, key=f"{short_name(site)}."
+        )
         return
     for node in _sources(porting, argument.node):
         if isinstance(node, cst.SimpleString | cst.ConcatenatedString) or _is_model(porting, node):

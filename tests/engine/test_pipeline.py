@@ -352,3 +352,17 @@ trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows)
 trainer.train()
 LINE
 """
+
+
+def test_a_loop_whose_model_the_project_loads_is_named(tmp_path: Path) -> None:
+    """The file itself imports no library of language models."""
+    script = tmp_path / "main.py"
+    script.write_text(
+        "import torch\nfrom parts import load\n\nmodel, optimizer, rows = load()\nfor row in rows:\n"
+        "    loss = model(row).mean()\n    loss.backward()\n    optimizer.step()\n"
+    )
+    parts = tmp_path / "parts.py"
+    parts.write_text("import torch\n\ndef load(): ...\n")
+    assert port_file(script).status == "unchanged"
+    parts.write_text("from transformers import AutoModelForCausalLM\n\ndef load(): ...\n")
+    assert port_file(script).status == "unsupported"

@@ -220,7 +220,7 @@ def _works_beside(trl: str, transformers: str) -> bool:
     record = history()
     before = [one for one in record.releases("trl") if version_key(one) <= version_key(trl)]
     least = (record.least("trl", one, "transformers") or "0" for one in before)
-    asked = _takes_one_of([transformers], "trl", trl, "transformers")
+    asked = takes_one_of([transformers], "trl", trl, "transformers")
     return asked and all(version_key(one) <= version_key(transformers) for one in least)
 
 
@@ -398,7 +398,7 @@ def _asks_of(library: str, release: str) -> dict[str, list[Pin]]:
     return found
 
 
-def _takes_one_of(allowed: Sequence[str], library: str, release: str, other: str) -> bool:
+def takes_one_of(allowed: Sequence[str], library: str, release: str, other: str) -> bool:
     """Whether that release is installed with one of the `allowed` of another library."""
     bounds = _asks_of(library, release).get(other, [])
     return any(all(fits(one, *bound) for bound in bounds) for one in allowed)

@@ -11,6 +11,7 @@ from ..script.sites import Site
 from ..script.training import Training
 from .asked import asked_for, beside
 from .evidence import SOURCES, contradictions
+from .other_releases import READ_AS
 from .release import release_of
 
 
@@ -36,7 +37,7 @@ def say_release(porting: Training) -> None:
             beside = porting.versions.get(own, "").partition(" ")[0]
             message = f"Read as {title_of(porting.packs, own)} {beside}, {why[1:-1]}: its defaults."
             fix = f"Pin {own} if it was another, or say --source-trl VERSION, a {title} of its day."
-        porting.find(site.rule, "info", message, fix, site.line, site.column)
+        porting.find(site.rule, "info", message, fix, site.line, site.column, key=READ_AS)
     elif wrong := contradictions(porting, library, version):
         message = f"{why[1:-1]}: {title} {version} doesn't have {', '.join(wrong[:4])}."
         porting.find(site.rule, "warning", message, fix, site.line, site.column, False)

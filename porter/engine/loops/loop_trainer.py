@@ -14,8 +14,11 @@ from typing import Literal
 
 import libcst as cst
 
+from ...errors import InputError
+from ...files import plain_text
 from ...recipe import Origin, Value
 from ...source.module import Module
+from ...source.project.modules import find_project_file
 from ...source.read_value import read_value
 from ...text.expressions import atom, choice, quoted
 from ..draft.findings import NO_FAMILY, NO_TASK
@@ -41,6 +44,8 @@ from .statements.facts import Loop
 from .statements.not_standard import NotStandard
 from .training_loops import read_loop, training_loops
 
+IMPORTED = re.compile(r"(?m)^[ \t]*(?:from[ \t]+(\.*[\w.]+)[ \t]+import\b|import[ \t]+([\w.]+))")
+MAX_BYTES = 1_000_000  # of a file that is looked into
 TOKENS = re.compile(r"input_ids\b|\w(?:LMHeadModel|ForCausalLM)\b")  # or a model's class, of whose library ever
 
 
@@ -104,12 +109,29 @@ def trains_language(porting: Training) -> bool:
     if TOKENS.search(module.text) or any(site.role == "model" for site in porting.sites):
         return True
     libraries = facts_of(module).language_models
-    return mentions_import(module.text, libraries) and not module.roots.isdisjoint(libraries)
+    own = mentions_import(module.text, libraries) and not module.roots.isdisjoint(libraries)
+    return own or _project_loads_language(module)
 
 
 def may_train_language(module: Module) -> bool:
     """Whether a file that loads no model may say so of what it trains: nobody has to look closer otherwise."""
-    return TOKENS.search(module.text) is not None or mentions_import(module.text, facts_of(module).language_models)
+    libraries = facts_of(module).language_models
+    own = TOKENS.search(module.text) is not None or mentions_import(module.text, libraries)
+    return own or _project_loads_language(module)
+
+
+def _project_loads_language(module: Module) -> bool:
+    """Whether a file of the project that this one imports from is about language models: there its model is made."""
+    names = {name for pair in IMPORTED.findall(module.text) for name in pair if name}
+    for name in sorted(names):
+        if (found := find_project_file(module.path, name)) is not None:
+            try:
+                text = plain_text(found[0], MAX_BYTES)
+            except (InputError, OSError):
+                continue
+            if TOKENS.search(text) is not None or mentions_import(text, facts_of(module).language_models):
+                return True
+    return False
 
 
 def _as_site(porting: Training, loop: Loop, table: TableRule) -> Site:

@@ -14,6 +14,7 @@ from ...source.project.printed import Shown
 from ...tables import rules_folder
 from ..steps.step import Step
 from .facts import NONE, Facts, Release
+from .habits import Habits, read_habits
 from .python_rule import SiteRule
 
 
@@ -147,6 +148,11 @@ class Pack:
     @property
     def built_in(self) -> bool:
         return self.path.is_relative_to(rules_folder())
+
+    @cached_property
+    def habits(self) -> Habits:
+        """What releases of its library did in training that others didn't."""
+        return read_habits(self.path)
 
     @property
     def answering(self) -> tuple[SiteRule | Rewrite, ...]:

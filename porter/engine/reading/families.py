@@ -15,6 +15,7 @@ from ...recipe import Value
 from ...runtime.facts.families import families as known_families
 from ...runtime.facts.families import find_family, read_family, refusal
 from ...runtime.facts.family import Family
+from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.mesh import mesh_problems
 from ...runtime.facts.stored_formats import unread_format
 from ...safety.model_sizes import sizes_in
@@ -23,6 +24,8 @@ from ...source.project.model_names import named_in_help, usual_values_in
 from ...source.project.other_models import TOKENIZER_OF, has_latent_attention, is_known_without
 from ...source.read_value import read_value
 from ..draft.findings import NO_FAMILY, NO_TASK
+from ..packs.said_by_packs import title_of
+from ..script.fill_from_tables import plain_versions, short_name, table_of
 from ..script.following.other_models import of_another_family
 from ..script.training import Training, families
 from ..steps.step import Phase, step
@@ -109,7 +112,24 @@ def refuse(porting: Training) -> None:
     """Whether there are findings that make a port pointless: a model family that Tunix has not."""
     _say_checkpoint(porting)
     _say_embedding(porting)
-    porting.refused = _is_refused(porting, porting.family)
+    porting.refused = _was_another(porting) or _is_refused(porting, porting.family)
+
+
+def _was_another(porting: Training) -> bool:
+    """Whether the trainer's class was another one in the script's release (`since` and `before` of its table)."""
+    site = porting.trainer
+    assert site is not None
+    rule = table_of(porting, site)
+    since, release = rule.head.get("since"), plain_versions(porting).get(rule.library, "")
+    if since is None or not release or version_key(release) >= version_key(since):
+        return False
+    short = short_name(site)
+    for argument in (*(argument.name for argument in site.arguments), ""):
+        porting.withdraw(f"{short}.{argument}")  # what is said of them is of the class of today
+    name = f"{short} of {title_of(porting.packs, rule.library)} {release}"
+    fix = f"Port a script for {since} or later, or train this stage on the GPU."
+    porting.find(site.rule, "error", f"{name}: {rule.head['before']}.", fix, site.line, site.column)
+    return True
 
 
 def _say_checkpoint(porting: Training) -> None:

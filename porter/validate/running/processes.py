@@ -242,11 +242,12 @@ def _wait(process: Process, folder: Path, limits: Limits) -> str:
 def _resident(leader: int) -> int:
     """Bytes of memory that the processes of this run hold."""
     total = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for process in filter(str.isdigit, os.listdir("/proc")):  # a glob asks for each, and raises where one has ended
         try:
-            fields = stat.read_bytes().rpartition(b")")[2].split()  # a process may be called anything
+            stat = Path("/proc", process, "stat").read_bytes()
         except OSError:
             continue
+        fields = stat.rpartition(b")")[2].split()  # a process may be called anything
         if int(fields[3]) == leader:
             total += int(fields[21]) * PAGE
     return total

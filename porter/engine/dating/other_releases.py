@@ -1,0 +1,179 @@
+"""What a script would have trained otherwise on the releases that it may have run on, where nothing says on which.
+
+Nobody can tell these apart by the script: its owner can, who has the machine.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...releases.history import history
+from ...releases.versions import fits
+from ...runtime.facts.field_tables import Row, at_version, version_key
+from ...source.project.commits import last_committed
+from ..packs.habits import Habit
+from ..packs.said_by_packs import dated_library, loader, title_of
+from ..script.fill_from_tables import config_table, plain_versions, table_of
+from ..script.porting import Porting
+from ..script.sites import Site, facts_of
+from ..script.training import Training
+from ..steps.step import Phase, step
+from .asked import pins_for
+from .evidence import SOURCES, releases_with_all, short_version
+from .release import release_of, takes_one_of
+
+READ_AS = "the release that it is read as"  # the key of what is said where nothing differs
+YEAR = datetime.timedelta(days=365)  # before the newest that it may be: who installs, installs what is new
+HALF = datetime.timedelta(days=180)  # behind it, where no commit tells when the script was last changed
+MOST = 4  # differences that are told
+IDLE = ("False", "None", "'no'", "''", "0", "1")  # values of a place at which there is nothing to do otherwise
+UNSAID = (None, "None")  # defaults that say nothing: the library decides when it runs
+# Sections of the Recipe whose defaults change what is trained, with what else does.
+TRAINS = ("data.", "optimizer.", "schedule.", "loss.", "batch.", "precision.", "model.", "lora.", "sampling.", "grpo.")
+TRAINS_TOO = ("run.epochs", "run.max_steps", "run.seed")
+FIX = (
+    "Say what the GPU machine has: `pip freeze` there gives a requirements.txt to put beside the script; or name "
+    "TRL's release by --source-trl."
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What releases of a library, at `places` of those that fit, do otherwise than the one that is read."""
+
+    places: tuple[int, ...]
+    does: str
+
+    def distance(self, read: int) -> int:
+        return min(abs(place - read) for place in self.places)
+
+
+@step(Phase.ANSWER, of="trainer")
+def say_other_releases(porting: Porting) -> None:
+    """A warning where the releases that fit don't all train the same."""
+    site = porting.trainer
+    if site is None or porting.options.source_trl:
+        return
+    if not porting.module.roots.isdisjoint(facts_of(porting.module).rewrites_trainers):
+        return  # what trains is another library's, by whose day the release was found
+    said = [text for library in _libraries(porting, site) if (text := _differences_in(porting, site, library))]
+    if said:
+        porting.withdraw(READ_AS)
+        porting.find(site.rule, "warning", " ".join(said), FIX, site.line, site.column, False)
+
+
+def _libraries(porting: Training, site: Site) -> Iterator[str]:
+    """The libraries whose releases decide what this trainer does, of those that nothing pins."""
+    dated, own = dated_library(porting.packs), loader(porting.packs).library
+    if site.qualified.startswith(f"{dated}.") and release_of(porting, dated) is None:
+        yield dated
+    if release_of(porting, own) is None and site.qualified.startswith(SOURCES):
+        yield own
+
+
+def _differences_in(porting: Training, site: Site, library: str) -> str:
+    version, _, why = porting.versions.get(library, "").partition(" ")
+    if why == "(newest table)":
+        return ""  # written today, for all that is known
+    fitting = releases_that_fit(porting, library)
+    read = next((release for release in reversed(fitting) if _is_read(release, version)), None)
+    if read is None or len(fitting) < 2:
+        return ""
+    at = fitting.index(read)
+    found = [*_habits(porting, site, library, fitting, at), *_defaults(porting, library, fitting, at)]
+    if not found:
+        return ""
+    found.sort(key=lambda each: each.distance(at))
+    title = title_of(porting.packs, library)
+    shown = "; ".join(f"{_span(fitting, each.places)}: {each.does}" for each in found[:MOST])
+    more = f"; and {len(found) - MOST} more" if len(found) > MOST else ""
+    read_as = f"Read as {title} {version}, {why.strip('()')}; {short_version(fitting[0])} to"
+    return f"{read_as} {short_version(fitting[-1])} fit as well, and some train otherwise. {shown}{more}."
+
+
+def _is_read(release: str, version: str) -> bool:
+    """Whether a release is the one that is read; `4.46`, of the day of another library, is the first of 4.46."""
+    return release == version or (version.count(".") == 1 and release.startswith(f"{version}."))
+
+
+def releases_that_fit(porting: Training, library: str) -> list[str]:
+    """The releases that the script may have run on, the oldest first: which have all that it uses, and what bounds
+    leave, of the year before its last commit."""
+    record = history()
+    bounds = [pin for _, pins in pins_for(porting, library) for pin in pins]
+    able = [one for one in releases_with_all(porting, library) if all(fits(one, *pin) for pin in bounds)]
+    version = porting.versions.get(library, "").partition(" ")[0]
+    read = next((one for one in reversed(able) if _is_read(one, version)), None)
+    if read is None:
+        return []
+    own, dated = record.date(library, read), dated_library(porting.packs)
+    day = min(last_committed(Path(porting.module.path)) or own + HALF, _lost_on(porting))
+    since = own - YEAR
+    if library != dated and dated in porting.versions and dated in porting.module.roots:
+        trl = porting.versions[dated].partition(" ")[0]
+        since = own  # installed with it, on a day when it was out
+        able = [one for one in able if takes_one_of([one], dated, trl, library)]
+    return [one for one in able if since <= record.date(library, one) <= max(day, own)]
+
+
+def _lost_on(porting: Training) -> datetime.date:
+    """The day on which a library first lost something that the script uses: nothing was installed later."""
+    days = [datetime.date.max]
+    for library in SOURCES:
+        able, known = releases_with_all(porting, library), history().releases(library)
+        later = [release for release in known if able and version_key(release) > version_key(able[-1])]
+        days += [history().date(library, release) for release in later[:1]]
+    return min(days)
+
+
+def _habits(porting: Training, site: Site, library: str, fitting: Sequence[str], at: int) -> Iterator[Difference]:
+    kind = table_of(porting, site).kind
+    for habit in (each for pack in porting.packs if library in pack.reads for each in pack.habits.each):
+        if kind not in habit.kinds or habit.has(fitting[at]) or not _concerns(porting, habit):
+            continue
+        places = tuple(place for place, release in enumerate(fitting) if habit.has(release))
+        if places:
+            yield Difference(places, habit.does)
+
+
+def _concerns(porting: Training, habit: Habit) -> bool:
+    if any(porting.given(place) for place in habit.unless):
+        return False
+    values = [porting.value(place) for place in habit.where]
+    return all(value is not None and not (value.known and repr(value.literal) in IDLE) for value in values)
+
+
+def _defaults(porting: Training, library: str, fitting: Sequence[str], at: int) -> Iterator[Difference]:
+    """Defaults of what the script leaves out, of releases one of which is read."""
+    rule = config_table(porting)
+    if rule is None:
+        return
+    others = {name: version for name, version in plain_versions(porting).items() if name != library}
+    days = rule.head.get("contemporary", {}) if library == dated_library(porting.packs) else {}
+    own = loader(porting.packs).library
+    tables: list[dict[str, Row]] = []
+    for release in fitting:
+        beside = {**others, own: at_version(days, release) or others.get(own, "")} if days else others
+        tables.append(rule.table.defaults({**beside, library: release}))
+    now, told = tables[at], {place for pack in porting.packs for place in pack.habits.told}
+    for place in dict.fromkeys(place for table in tables for place in table):
+        trains = place.startswith(TRAINS) or place in TRAINS_TOO
+        if not trains or place in told or porting.given(place):
+            continue
+        ours = now[place].default if place in now else None
+        others_of: dict[str, list[int]] = {}
+        for number, table in enumerate(tables):
+            row = table.get(place)
+            theirs = row.default if row is not None else None
+            if row is not None and theirs not in UNSAID and ours not in UNSAID and theirs != ours:
+                others_of.setdefault(f"{row.name}={row.default}", []).append(number)
+        for text, places in others_of.items():
+            yield Difference(tuple(places), text)
+
+
+def _span(fitting: Sequence[str], places: Sequence[int]) -> str:
+    first, last = short_version(fitting[places[0]]), short_version(fitting[places[-1]])
+    return first if first == last else f"{first} to {last}"

@@ -1,0 +1,69 @@
+"""`habits.toml` of a pack: what releases of its library did in training that others didn't.
+
+Where nothing says on which release a script ran, the report tells what it would have trained otherwise on others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError
+from ...runtime.facts.field_tables import version_key
+from ...runtime.facts.toml_memory import read_toml
+
+FILE = "habits.toml"
+LISTS = ("kinds", "where", "unless")
+
+
+@dataclass(frozen=True)
+class Habit:
+    """What releases from `since` and before `until` did with trainers of `kinds`: `does`, half a sentence.
+
+    It is of scripts for which every place of `where` holds something that matters (not False, None, `no`, 0 or 1), and
+    that set none of `unless`.
+    """
+
+    does: str
+    kinds: tuple[str, ...]
+    since: str = ""
+    until: str = ""
+    where: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+
+    def has(self, release: str) -> bool:
+        """Whether that release did it."""
+        key = version_key(release)
+        return version_key(self.since or "0") <= key and (not self.until or key < version_key(self.until))
+
+
+@dataclass(frozen=True)
+class Habits:
+    """Those of a pack; `told` are places of the Recipe whose defaults these tell, or are the same by any name."""
+
+    each: tuple[Habit, ...] = ()
+    told: tuple[str, ...] = ()
+
+
+def read_habits(pack: Path) -> Habits:
+    """The habits.toml of a pack's folder, where it has one. InputError for a row that says nothing."""
+    file = pack / FILE
+    if not file.is_file():
+        return Habits()
+    data = read_toml(file)
+    return Habits(tuple(_read(row, file) for row in data.get("habit", ())), tuple(data.get("told", ())))
+
+
+def _read(row: Mapping[str, Any], file: Path) -> Habit:
+    known = {each.name for each in fields(Habit)}
+    lists = all(isinstance(row.get(name, []), list) for name in LISTS)
+    texts = all(isinstance(row.get(name, ""), str) for name in known - {*LISTS})
+    if not (set(row) <= known and row.get("does") and row.get("kinds") and ("since" in row or "until" in row)):
+        lists = False
+    if not (lists and texts):
+        fix = 'write does = "rows were shuffled", kinds = ["sft"], and since or until'
+        raise InputError(f"has a habit of {', '.join(row)}", file, fix=fix)
+    found: dict[str, Any] = {name: tuple(value) if name in LISTS else value for name, value in row.items()}
+    return Habit(**found)
