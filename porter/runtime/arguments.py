@@ -108,6 +108,7 @@ def argument_class(
         }
 
     former = table.former(versions)
+    today = _names_of_today(table, rows)
 
     def __post_init__(self: Any) -> None:
         for older, row in former.items():
@@ -124,6 +125,8 @@ def argument_class(
         if field in rows and "_made" in self.__dict__ and (said := _refusal(rows[field], value)):
             raise ValueError(f"{name} can't be ported with\n  {said}")
         object.__setattr__(self, field, value)
+        if field in today and "_made" in self.__dict__:
+            object.__setattr__(self, today[field], value)
 
     fields = [_field(row, version) for row in rows.values()]
     fields += [_former_field(older, row) for older, row in former.items()]
@@ -201,13 +204,24 @@ def _fill_in(args: Any, table: FieldTable, rows: dict[str, Row], versions: Any) 
     """Give an older release's object the fields of today, with the values that it acted on."""
     newest = table.rows()
     acted_on = table.defaults(versions)
+    former = {name: older for older, name in _names_of_today(table, rows).items()}
     for row in newest.values():
         if row.name in rows:
             continue
-        older = next((name for name in row.renamed_from if name in rows), None)
+        older = former.get(row.name)
         implied = acted_on.get(row.place, row)
         value = getattr(args, older) if older else literal_eval(_default(implied if implied.name == row.name else row))
         setattr(args, row.name, value)
+
+
+def _names_of_today(table: FieldTable, rows: dict[str, Row]) -> dict[str, str]:
+    """The name that each field of an older release has today, where that release hasn't got it."""
+    found: dict[str, str] = {}
+    for row in table.rows().values():
+        older = next((name for name in row.renamed_from if name in rows), None) if row.name not in rows else None
+        if older is not None:
+            found[older] = row.name
+    return found
 
 
 def _default(row: Row) -> str:

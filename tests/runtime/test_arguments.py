@@ -40,6 +40,21 @@ def test_what_can_be_ported_is_set() -> None:
     assert dataclasses.replace(args, seed=3).seed == 3
 
 
+@pytest.mark.parametrize(
+    ("release", "older", "today", "now"),
+    [
+        ("0.13.0", "max_seq_length", "max_length", 77),
+        ("0.8.6", "evaluation_strategy", "eval_strategy", 77),
+        ("0.19.1", "max_seq_length", "max_length", 1024),  # that release reads it when the object is made, and no more
+    ],
+)
+def test_what_an_older_release_calls_otherwise_is_set_later(release: str, older: str, today: str, now: int) -> None:
+    """The batches read today's name, which kept its first value: such a port cut its rows otherwise."""
+    args = trl_arguments(release, "SFTConfig")(output_dir="out")
+    setattr(args, older, 77)
+    assert (getattr(args, older), getattr(args, today)) == (77, now)
+
+
 def test_a_lora_config_holds_its_targets_as_peft_does() -> None:
     config = LoraConfig(r=8, target_modules=["q_proj"])
     config.target_modules.add("v_proj")
