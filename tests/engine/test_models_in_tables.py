@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from porter.front.port_file import port_file
-from porter.source.project.model_names import Launched, usual_value, usual_values
+from porter.source.project.held_settings import Launched
+from porter.source.project.model_names import usual_value, usual_values
 
 from .named_models import PHI, SCRIPT
 
@@ -83,6 +84,71 @@ WAYS: dict[str, tuple[dict[str, str], str, str]] = {
         "import yaml\nc = yaml.safe_load(open('c.yaml'))",
         "c['model']['name']",
     ),
+    "taken apart": ({}, "def get():\n    return ('THE_ID', 4), 'gpt2'\n(name, rank), other = get()", "name"),
+    "a module's, taken apart": (
+        {
+            "own.py": "def load(held):\n    NAME = held['model']['name']\n    return NAME, held['rate']\n",
+            "a/odd.yaml": YAML,
+        },
+        "import yaml\nfrom own import load\nNAME, rate = load(yaml.safe_load(open('a/odd.yaml')))",
+        "NAME",
+    ),
+    "written side by side": (
+        {"a/odd.yaml": YAML},
+        "import yaml\nc = yaml.safe_load(open('a/odd.yaml'))\nname, rate = c['model']['name'], 4",
+        "name",
+    ),
+    "by getattr": ({"a.yaml": "id: THE_ID\n"}, "c = load('a.yaml')", "getattr(c, 'id', 'gpt2')"),
+    "an INI file's": (
+        {"a/run.ini": "[model]\nname = THE_ID\n"},
+        "import configparser\nc = configparser.ConfigParser()\nc.read('a/run.ini')",
+        "c['model']['name']",
+    ),
+    "an INI file's by get": (
+        {"a/run.cfg": "[DEFAULT]\nname = THE_ID\n[model]\nlr = 1\n"},
+        "import configparser\nc = configparser.ConfigParser()\nc.read('a/run.cfg')\nNAME = c.get('model', 'name')",
+        "NAME",
+    ),
+    "where an INI file has none": (
+        {"run.ini": "[model]\nlr = 1\n"},
+        "import configparser\nc = configparser.ConfigParser()\nc.read('run.ini')",
+        "c.get('model', 'name', fallback='THE_ID')",
+    ),
+    "an environment's": ({".env": "A=b\nMODEL='THE_ID' # ours\n"}, "import os\nNAME = os.getenv('MODEL')", "NAME"),
+    "an environment's by an example": ({".env.example": "export MODEL=THE_ID\n"}, "import os", "os.environ['MODEL']"),
+    "an environment's, not its default": (
+        {".env": "MODEL=THE_ID\n"},
+        "import os\nfrom dotenv import load_dotenv\nload_dotenv()",
+        "os.getenv('MODEL', 'Qwen/Qwen3-8B')",
+    ),
+    "an environment's that is set": ({}, "import os\nos.environ['MODEL'] = 'THE_ID'", "os.environ['MODEL']"),
+    "a command's environment": (
+        {"run.sh": "export MODEL=THE_ID\npython train.py\n"},
+        "import os",
+        "os.environ['MODEL']",
+    ),
+    "a variable of a command": ({"run.sh": "MODEL=THE_ID python train.py\n"}, "import os", "os.environ['MODEL']"),
+    "a path of a command": (
+        {"run.sh": "python train.py model.name=THE_ID\n", "c.yaml": "model:\n  name: Qwen/Qwen3-8B\n"},
+        "from omegaconf import OmegaConf\nc = OmegaConf.merge(OmegaConf.load('c.yaml'), OmegaConf.from_cli())",
+        "c.model.name",
+    ),
+    "the file that a decorator names": (
+        {"conf/sft.yaml": YAML, "conf/dpo.yaml": YAML.replace("THE_ID", "Qwen/Qwen3-8B")},
+        "import hydra\n@hydra.main(config_path='conf', config_name='sft')\ndef main(c):\n    pass\nc = None",
+        "c.model.name",
+    ),
+    "a value that another names": (
+        {"c.yaml": "base: THE_ID\nmodel:\n  name: ${base}\n"},
+        "from omegaconf import OmegaConf\nc = OmegaConf.load('c.yaml')",
+        "c.model.name",
+    ),
+    "a scheduler's command": (
+        {"jobs/one.slurm": "srun python train.py --config a/odd.yaml\n", "a/odd.yaml": YAML},
+        "import argparse, yaml\np = argparse.ArgumentParser()\np.add_argument('--config')\n"
+        "c = yaml.safe_load(open(p.parse_args().config))",
+        "c['model']['name']",
+    ),
     "a file that another names": (
         {"conf/config.yaml": "defaults:\n  - model: phi\n  - _self_\n", "conf/model/phi.yaml": "name: THE_ID\n"},
         "import hydra\nc = hydra.compose('config')",
@@ -107,7 +173,9 @@ def test_a_model_of_another_family_is_an_error(tmp_path: Path, way: str) -> None
     assert error.message.startswith((PHI, "gpt2")) and "Tunix doesn't have this model's family" in error.message
 
 
-@pytest.mark.parametrize("way", ["a module's dictionary", "set later", "either", "a file that another names"])
+@pytest.mark.parametrize(
+    "way", ["a module's dictionary", "set later", "either", "a file that another names", "an environment's"]
+)
 def test_a_model_of_a_family_that_tunix_has_is_ported(tmp_path: Path, way: str) -> None:
     assert port_file(script_of(tmp_path, way, "Qwen/Qwen3-0.6B")).status == "ported"
 
@@ -123,6 +191,9 @@ def test_a_model_of_a_family_that_tunix_has_is_ported(tmp_path: Path, way: str) 
         ("c = {'c': c}\nd = c['c']", "d['id']"),
         ("def get():\n    return get()\nc = get()", "c['id']"),
         ("c = ['a/b']", "c[1]"),
+        ("def get():\n    return 'a/b', 4\nname, rank = get()\nif rank > 4:\n    rank, name = get()", "name"),
+        ("*names, rank = 'a/b', 4", "names"),
+        ("import os\nos.environ['A'] = 'a/b'\nos.environ['A'] = 'c/d'", "os.environ['A']"),
     ],
 )
 def test_what_a_table_does_not_tell(tmp_path: Path, text: str, code: str) -> None:

@@ -6,18 +6,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from ...files import is_file, is_folder
 from ..project.folders import files_in, project_folders
-from ..project.model_names import Launched
-from .shell import ASSIGNMENT, commands_of, filled, names_script, words_of
+from ..project.held_settings import Launched
+from .shell import ASSIGNMENT, ENVIRONMENT, commands_of, filled, names_script, words_of
 
-PATTERNS = ("*.sh", "scripts/**/*.sh", "script/*.sh", "shell/*.sh", "examples/**/*.sh")
+ENDINGS = (".sh", ".slurm", ".sbatch", ".job")  # of shell scripts: a cluster's scheduler is handed some
+FOLDERS = ("", "*scripts/**/", "script/", "shell/", "examples/**/", "jobs/**/", "slurm/**/")
+PATTERNS = tuple(f"{folder}{name}" for folder in FOLDERS for name in ("*.s[hbl]*", "*.job"))
 MODULE = ("-m", "--module")  # before a dotted name
-SETTINGS = (".yaml", ".yml", ".json", ".toml")
+SETTINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
+EXPORTED = re.compile(r"\s*(?:export|declare\s+-\w*x\w*)\s")
+PATH = re.compile(r"\+{0,2}([A-Za-z]\w*(?:\.\w+)*)=(.+)", re.S)  # of a setting, as Hydra and OmegaConf take them
 MOST_FILES, LARGEST = 60, 100_000
 FLAG = re.compile(r"--([A-Za-z]\w*)(?:=.*)?")
 KEY = re.compile(r"(?m)^([A-Za-z]\w*):")
@@ -32,7 +37,7 @@ def words_of_launches(script: Path) -> dict[str, str]:
         if script.name not in text and script.stem not in text:
             continue
         for given in _launches(text, script, folder, folders):
-            for word in given:
+            for word in given.words:
                 if flag := FLAG.fullmatch(word):
                     found.setdefault(flag[1], file.name)
                 for yaml in (word.rpartition("=")[2],) if word.endswith((".yaml", ".yml")) else ():
@@ -42,40 +47,60 @@ def words_of_launches(script: Path) -> dict[str, str]:
     return found
 
 
+@dataclass(frozen=True)
+class _Given:
+    """The words behind the script's name in a command, and the variables of its environment that are set there."""
+
+    words: list[str]
+    variables: Mapping[str, str]
+
+
 def given_by_launches(script: Path) -> Launched:
-    """The files of settings that shell scripts and READMEs of the project give a script, and its flags, where all of
-    them give one value."""
+    """The files of settings that shell scripts and READMEs of the project give a script; and its flags, the variables
+    of its environment and the settings that are named by their path, where all of them give one value."""
     folders = project_folders(script.resolve())
     texts = [(file.name, _read(file), folder) for file, folder in _shell_files(folders).items()]
-    named = re.compile(rf"{re.escape(script.name)}|-m +[\w.]*\b{re.escape(script.stem)}\b")
+    named = re.compile(rf"{re.escape(script.name)}|-m +[\w.]*\b{re.escape(script.stem)}\b|^\s*export\s")
     for folder in folders:
         for file in next(files_in(folder, ("README*",))):
             lines = _read(file).replace("\\\n", " ").splitlines()
             texts.append((file.name, "\n".join(line for line in lines if named.search(line)), folder))
     files: dict[str, None] = {}
-    flags: dict[str, set[tuple[str, str]]] = {}
+    flags, variables, paths = (dict[str, set[tuple[str, str]]]() for _ in range(3))
     for where, text, folder in texts:
         if script.name not in text and script.stem not in text:
             continue
         for given in _launches(text, script, folder, folders):
-            files.update(dict.fromkeys(word.rpartition("=")[2] for word in given if word.endswith(SETTINGS)))
-            for word, behind in zip(given, [*given, "-"][1:], strict=True):
+            words = given.words
+            files.update(dict.fromkeys(word.rpartition("=")[2] for word in words if word.endswith(SETTINGS)))
+            for name, value in given.variables.items():
+                variables.setdefault(name, set()).add((value, where))
+            for word, behind in zip(words, [*words, "-"][1:], strict=True):
                 flag, equal, value = word.partition("=")
                 value = value if equal else behind
                 if flag.startswith("--") and value and not value.startswith(("-", "$")):
                     flags.setdefault(flag, set()).add((value, where))
-    sure = {flag: min(held) for flag, held in flags.items() if len({value for value, _ in held}) == 1}
-    return Launched(tuple(files), sure)
+                elif (path := PATH.fullmatch(word)) is not None and not path[2].startswith("$"):
+                    paths.setdefault(path[1], set()).add((path[2], where))
+    return Launched(tuple(files), _sure(flags), _sure(variables), _sure(paths))
 
 
-def _launches(text: str, script: Path, folder: Path, folders: list[Path]) -> Iterator[list[str]]:
-    """The words behind the script's name in each command that has it; `folder` is the one that the commands are of."""
+def _sure(found: Mapping[str, set[tuple[str, str]]]) -> dict[str, tuple[str, str]]:
+    """What has one value in all launches, with one of the places where it stands."""
+    return {name: min(held) for name, held in found.items() if len({value for value, _ in held}) == 1}
+
+
+def _launches(text: str, script: Path, folder: Path, folders: list[Path]) -> Iterator[_Given]:
+    """What each command that has the script's name gives it; `folder` is the one that the commands are of."""
     variables: dict[str, str] = {}
+    exported: dict[str, str] = {}
     inside = ""
     for _, command in commands_of(text):
         assigned = ASSIGNMENT.match(command)
         if assigned is not None and len(words_of(assigned["value"])) <= 1:
             variables[assigned["name"]] = "".join(words_of(filled(assigned["value"], variables)))
+            if EXPORTED.match(command) and "$" not in variables[assigned["name"]]:
+                exported[assigned["name"]] = variables[assigned["name"]]
             continue
         command = filled(command, variables)
         words = [part for word in words_of(command) for part in (word.split() if "\n" in word else [word])]
@@ -86,7 +111,8 @@ def _launches(text: str, script: Path, folder: Path, folders: list[Path]) -> Ite
             if place and words[place - 1] in MODULE:
                 word = f"{word.replace('.', '/')}.py"
             if names_script(word if word.startswith(("/", "~", "$")) else f"{inside}{word}", script, folder):
-                yield words[place + 1 :]
+                before = [each.partition("=") for each in words[:place] if ENVIRONMENT.match(each) and "$" not in each]
+                yield _Given(words[place + 1 :], exported | {name: value for name, _, value in before})
                 break
         inside = "" if command.endswith(")") else inside
 
@@ -104,7 +130,7 @@ def _shell_files(folders: list[Path]) -> dict[Path, Path]:
     found: dict[Path, Path] = {}
     for folder in folders:
         for path in chain.from_iterable(files_in(folder, PATTERNS)):
-            if len(found) < MOST_FILES:
+            if len(found) < MOST_FILES and path.suffix in ENDINGS:
                 found.setdefault(path, folder)
     return found
 

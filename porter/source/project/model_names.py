@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import InputError
@@ -17,37 +15,27 @@ from ...files import read_text
 from ...text.expressions import parsed
 from ..merged import Merged
 from ..module import Module
+from .held_settings import Launched, Settings, one_of
 from .modules import find_project_file
-from .settings_files import files_named_in, settings_of, texts_at
+from .settings_files import settings_of
+from .usual.environment import variable_read
 from .usual.parameters import defaults_of, given_to, is_spread
-from .usual.tables import Tables
-from .usual.text_parts import changed_text, keys_loaded, keys_of, parts_of, text_method
+from .usual.tables import DEEPEST
+from .usual.text_parts import changed_text, keys_loaded, keys_of, option_of, parts_of, text_method
 from .usual.trees import (
     ADDS,
     assigned_in,
-    declarations_of,
-    fields_of,
-    has_field,
     imports_of,
-    keywords_by_name,
     last_name,
     set_to_in,
     tree_of,
+    unpacked_in,
 )
 
 DOWNLOADS = ("snapshot_download", "model_download")  # of huggingface_hub, modelscope and kagglehub
 OPTIONS = ("Option", "Argument")  # of typer, in a parameter's default
 WORD = re.compile(r"[\w-][\w.-]*(?:/[\w.-]+)?(?<!\.)")
-DEEPEST = 12  # names that lead to one another
 LARGEST = 200_000  # characters of a file beside
-
-
-@dataclass(frozen=True)
-class Launched:
-    """What a project's commands give a script: files of settings, and flags with a value and where that stands."""
-
-    files: tuple[str, ...] = ()
-    flags: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def usual_values(code: str, text: str, script: Path, launched: Launched | None = None) -> list[tuple[str, str]]:
@@ -100,21 +88,7 @@ def named_in_help(code: str, text: str, script: Path) -> list[tuple[str, str]]:
     return [(word, where) for where, said in finder.helps.items() for word in WORD.findall(said)]
 
 
-class _Finder(Tables):
-    def __init__(self, text: str, script: Path, launched: Launched | None = None) -> None:
-        self.text, self.script, self.launched = text, script, launched or Launched()
-        self.may_be_chosen = launched is not None  # whether what a user may choose otherwise counts, handed on
-        self.trees: dict[str, ast.Module] = {"": tree_of(text)}
-        self.shown: dict[str, str] = {"": ""}
-        self.all_read = False  # the modules that the script imports
-        self.choices: dict[str, list[str]] = {}  # of arguments that were asked for and have no default
-        self.chosen: dict[str, str] = {}
-        self.helps: dict[str, str] = {}  # of such arguments, by their flags
-        # Of names by module and depth: functions that hand a value on to one another are asked in turn, and so are
-        # fields of the same name in several classes.
-        self.held: dict[tuple[str, str, int], tuple[str, str] | None] = {}
-        self.settings: dict[tuple[tuple[str, ...], int], tuple[str, str] | None] = {}
-
+class _Finder(Settings):
     def of_choices(self, node: ast.expr) -> list[tuple[str, str]]:
         """What `node` holds; where that hangs on one argument without a default, for each of its choices."""
         self.choices.clear()
@@ -149,6 +123,8 @@ class _Finder(Tables):
             return self.of(node.values[-1], place, depth + 1)
         if isinstance(node, ast.JoinedStr | ast.BinOp):
             return self.joined(node, place, depth)
+        if (variable := variable_read(node)) is not None:
+            return self.of_environment(*variable, place, depth)
         if isinstance(node, ast.Call | ast.Subscript) and (method := text_method(node)) is not None:
             owner = self.of(method[0], place, depth + 1)
             result = changed_text(owner[0], *method[1:]) if owner is not None else ""
@@ -162,18 +138,16 @@ class _Finder(Tables):
             if called.rpartition(".")[2] in OPTIONS:
                 default = next((word.value for word in node.keywords if word.arg == "default"), None)
                 return self.of(default or node.args[0], place, depth + 1) if default or node.args else None
-            if called in ("os.environ.get", "os.getenv", "environ.get", "getenv") and len(node.args) == 2:
-                found = self.of(node.args[1], place, depth + 1)
-                return (found[0], f"the default of {ast.unparse(node.args[0])}") if found else None
             if (returned := self.result(node, place)) is not None:
                 return self.of(*returned, depth + 1)
         entry = self.entry(node, place, depth)
         if entry is not None and not isinstance(entry[0], ast.Dict):
             return self.of(*entry, depth + 1)
+        if (option := option_of(node)) and (held := one_of(self.texts(option))) is not None:
+            return held
         keys = keys_of(node)
         if keys is None:
-            texts = self.texts(path) if (path := keys_loaded(node)) else []
-            return texts[0] if len({text for text, _ in texts}) == 1 else None
+            return one_of(self.texts(path)) if (path := keys_loaded(node)) else None
         owner_name, path = keys
         module = self.imported(owner_name, place)
         if module is not None and module[1] == "" and len(path) == 1:
@@ -182,24 +156,13 @@ class _Finder(Tables):
 
     def otherwise(self, node: ast.expr, path: list[str], place: str, depth: int) -> tuple[str, str] | None:
         """What is taken where no settings have a path, `config.get("model", DEFAULT)`; the text of an Enum's member."""
-        if isinstance(node, ast.Call) and len(node.args) == 2 and not any(self.texts(path)):
-            return self.of(node.args[1], place, depth + 1)
+        if isinstance(node, ast.Call) and len(node.args) > 1 and not any(self.texts(path)):
+            taken = node.args[1] if last_name(node.func) == "get" else node.args[2] if len(node.args) == 3 else None
+            taken = next((word.value for word in node.keywords if word.arg == "fallback"), taken)
+            return self.of(taken, place, depth + 1) if taken is not None else None
         if isinstance(node, ast.Attribute) and node.attr == "value":
             return self.of(node.value, place, depth + 1)
         return None
-
-    def of_setting(self, owner: str, path: list[str], place: str, depth: int) -> tuple[str, str] | None:
-        """What settings hold at `path` of the name `owner`, which may be a part of them: `model = config["model"]`."""
-        found = self.at(path, depth)
-        if found is not None:
-            return found
-        if owner in ("self", "cls"):
-            return self.at(path[1:], depth) if len(path) > 1 else None
-        set_to = set_to_in(self.trees[place], owner)
-        above = keys_of(set_to[0]) if len(set_to) == 1 else None
-        if above is None or depth > DEEPEST:
-            return None
-        return self.of_setting(above[0], [*above[1], *path], place, depth + 1)
 
     def downloaded(self, node: ast.Call, place: str, depth: int) -> tuple[str, str] | None:
         """The repository whose files a call gets: `snapshot_download("org/name")`; of Kaggle without the version."""
@@ -250,7 +213,8 @@ class _Finder(Tables):
         module = self.imported(name, place)
         if module is not None and module[1]:
             return self.named(module[1], module[0], depth + 1)
-        return self.of_parameter(name, place, depth)
+        found, parts = self.of_parameter(name, place, depth), unpacked_in(tree, name)
+        return found or (self.of(parts[0], place, depth + 1) if len(parts) == 1 else None)
 
     def of_parameter(self, name: str, place: str, depth: int) -> tuple[str, str] | None:
         """What all calls give a parameter, else its default, be it that of an option of the command line."""
@@ -299,81 +263,6 @@ class _Finder(Tables):
             self.shown[file] = shown
         own = shown.removesuffix(".py").removesuffix("/__init__").split("/")
         return file, name.lstrip(".").split(".")[len(own) :]
-
-    def read_imported(self) -> None:
-        """Read the project's modules that the script imports: a class of settings may stand there."""
-        if self.all_read:
-            return
-        self.all_read = True
-        for node in imports_of(self.trees[""]):
-            home = (
-                "." * node.level + (f"{node.module}." if node.module else "")
-                if isinstance(node, ast.ImportFrom)
-                else ""
-            )
-            for alias in node.names:
-                self.module(f"{home}{alias.name}", "")
-
-    def at(self, path: list[str], depth: int) -> tuple[str, str] | None:
-        """What the settings hold at `path`: one value of all parsers, dataclasses and files that have it."""
-        asked = tuple(path), depth
-        if asked not in self.settings:
-            self.settings[asked] = self._at(path, depth)
-        return self.settings[asked]
-
-    def _at(self, path: list[str], depth: int) -> tuple[str, str] | None:
-        found = self.texts(path)
-        found += self.in_parsers(path[-1], depth + 1) if len(path) == 1 else ()
-        if not found:
-            self.read_imported()
-            found += (each for each in self.in_parsers(path[-1], depth + 1) if len(path) == 1 or "." in each[1])
-        name = ".".join(path)
-        found = [each for each in found if each[0] == self.chosen.get(name, each[0])]
-        values = {value for value, _ in found}
-        if len(values) > 1 and self.may_be_chosen:  # each launch gives another file of settings
-            self.choices[name] = sorted(values)
-        return found[0] if len(values) == 1 else None
-
-    def texts(self, path: list[str]) -> list[tuple[str, str]]:
-        """The texts at `path` of the files of settings that the script names, or a module that it imports."""
-        found = list(texts_at(path, self.text, self.script, self.launched.files))
-        if not found:
-            self.read_imported()
-            names = [name for file, tree in self.trees.items() if file for name in files_named_in(tree)]
-            found = list(texts_at(path, "", self.script, names)) if names else []
-        return found
-
-    def in_parsers(self, name: str, depth: int, adds: tuple[str, ...] = ("add_argument",)) -> Iterator[tuple[str, str]]:
-        """What arguments and fields of that name usually hold: their defaults, or what the project's launches give."""
-        for tree in list(self.trees.values()):
-            for node in declarations_of(tree):
-                if isinstance(node, ast.ClassDef):
-                    held = [value for field, value in fields_of(node) if field == name]
-                    if not held and not has_field(node, name):
-                        continue
-                    made = [word.value for word in keywords_by_name(tree).get(node.name, ()) if word.arg == name]
-                    for value in made or held:
-                        if found := self.of(value, "", depth):
-                            yield found[0], f"{node.name}.{name}"
-                elif last_name(node.func).endswith(adds):
-                    flags = [flag.value for flag in node.args if isinstance(flag, ast.Constant)]
-                    words = {word.arg: word.value for word in node.keywords}
-                    flag = next((str(flag) for flag in flags if str(flag).startswith("--")), str(flags[:1]))
-                    target = words.get("dest")
-                    dest = target.value if isinstance(target, ast.Constant) else flag.lstrip("-").replace("-", "_")
-                    if dest != name:
-                        continue
-                    if flag in self.launched.flags:
-                        yield self.launched.flags[flag]
-                    elif "default" in words and (default := self.of(words["default"], "", depth)):
-                        yield default[0], f"the default of {flag}"
-                    elif name in self.chosen:
-                        yield self.chosen[name], f"a choice of {flag}"
-                    elif isinstance(choices := words.get("choices"), ast.List | ast.Tuple):
-                        values = [each.value for each in choices.elts if isinstance(each, ast.Constant)]
-                        self.choices[name] = [value for value in values if isinstance(value, str) and value]
-                    elif isinstance(said := words.get("help"), ast.Constant):
-                        self.helps[f"the help of {flag}"] = str(said.value)
 
 
 def _branches(node: ast.expr) -> list[ast.expr]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from .trees import functions_of, has_class, items_set_in, returned_by, set_to_in
+from .trees import functions_of, has_class, items_set_in, returned_by, set_to_in, unpacked_in
 
 DEEPEST = 12  # tables in tables, and names that lead to one another
 Entry = tuple[ast.expr, str]  # an expression, and the module in which it stands
@@ -99,7 +99,10 @@ class Tables:
         if values:
             return self.table(values[0], place, depth) if len(values) == 1 else None
         module = self.imported(name, place)
-        return self._named_table(module[1], module[0], depth + 1) if module and module[1] and depth < DEEPEST else None
+        if module is not None:
+            return self._named_table(module[1], module[0], depth + 1) if module[1] and depth < DEEPEST else None
+        parts = unpacked_in(self.trees[place], name)
+        return self.table(parts[0], place, depth) if len(parts) == 1 else None
 
     def _made_table(self, node: ast.Call, place: str, depth: int) -> Entry | None:
         """The table that a call gives: what a function returns, what an object is made of, or its own keywords."""

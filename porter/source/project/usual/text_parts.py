@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from .trees import last_name
+
 CHANGED = frozenset("replace lower upper strip lstrip rstrip removeprefix removesuffix".split())
 PARTED = frozenset("split rsplit partition rpartition".split())
 
@@ -64,6 +66,14 @@ def keys_loaded(node: ast.expr) -> list[str]:
     return keys if reads else []
 
 
+def option_of(node: ast.expr) -> list[str]:
+    """The section and the option of an INI file that a call asks for: `config.get("model", "name")`."""
+    if not isinstance(node, ast.Call) or last_name(node.func) != "get" or len(node.args) != 2:
+        return []
+    asked = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return asked if len(asked) == 2 else []
+
+
 def _parted(node: ast.expr) -> tuple[ast.expr, list[str]]:
     """What keys and attributes are asked of, and those."""
     keys: list[str] = []
@@ -79,6 +89,11 @@ def _parted(node: ast.expr) -> tuple[ast.expr, list[str]]:
                 break
             keys.append(str(node.args[0].value))
             node = node.func.value
+        elif isinstance(node, ast.Call) and last_name(node.func) == "getattr" and len(node.args) > 1:
+            if not isinstance(node.args[1], ast.Constant):
+                break
+            keys.append(str(node.args[1].value))
+            node = node.args[0]
         else:
             break
     return node, keys[::-1]

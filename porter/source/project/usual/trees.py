@@ -61,6 +61,37 @@ def _values_by_name(tree: ast.Module) -> dict[str, list[ast.expr]]:
     return found
 
 
+def unpacked_in(tree: ast.Module, name: str) -> list[ast.expr]:
+    """What a name gets of what assignments of a module take apart, the same expression counted once: `load()[0]` of
+    `name, rate = load()`."""
+    return [*{ast.dump(part): part for part in _unpacked(tree).get(name, ())}.values()]
+
+
+@lru_cache(MODULES)
+def _unpacked(tree: ast.Module) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for node in nodes_of(tree):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            if isinstance(node, ast.Assign) and isinstance(target, ast.Tuple | ast.List):
+                for name, part in _parts(target.elts, node.value):
+                    found.setdefault(name, []).append(part)
+    return found
+
+
+def _parts(targets: list[ast.expr], value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """Names that a value is taken apart into, with the part of each; none of the rest, `*others`."""
+    rest = next((place for place, each in enumerate(targets) if isinstance(each, ast.Starred)), len(targets))
+    parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+    written = len(parts) == len(targets) and not any(isinstance(part, ast.Starred) for part in parts)
+    for place, target in enumerate(targets):
+        index = ast.Constant(place if place < rest else place - len(targets))
+        part = parts[place] if written else ast.Subscript(value, index, ast.Load())
+        if isinstance(target, ast.Name):
+            yield target.id, part
+        elif isinstance(target, ast.Tuple | ast.List):
+            yield from _parts(target.elts, part)
+
+
 def last_name(node: ast.expr) -> str:
     """`add_argument` of `parser.add_argument`; "" of what is neither a name nor an attribute."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
