@@ -30,6 +30,9 @@ CERTAIN = {
     "a copy": "b = a.copy()\nb['max_seq_length'] = 512\nargs = SFTConfig(**b)",
     "where it lacks it": "a.setdefault('max_seq_length', 512)\nargs = SFTConfig(**a)",
     "one taken out": "a |= dict(max_seq_length=512, junk=1)\ndel a['junk']\nargs = SFTConfig(**a)",
+    "names and values": "args = SFTConfig(**dict(zip(['output_dir', 'max_seq_length'], ['o', 512])))",
+    "names and values by name": "names = 'output_dir', 'max_seq_length'\nvalues = ['o', 512]\n"
+    "args = SFTConfig(**{name: value for name, value in zip(names, values)})",
     "a function": "def make():\n    return dict(output_dir='o', max_seq_length=512)\nargs = SFTConfig(**make())",
     "calls in one another": "c = dict(training=dict(output_dir='o', max_seq_length=512))\n"
     "args = SFTConfig(**c['training'])",
@@ -54,6 +57,9 @@ KEPT = {
     "without what is None": "a |= dict(max_seq_length=512, junk=None)\n"
     "args = SFTConfig(**{key: value for key, value in a.items() if value is not None})",
     "a chain": "from collections import ChainMap\nargs = SFTConfig(**ChainMap(a, dict(max_seq_length=512)))",
+    "names and values of the run": "args = SFTConfig(**dict(zip(['output_dir', 'max_seq_length'], given())))",
+    "names, and a value where there is one": "names = ['output_dir', 'max_seq_length']\n"
+    "args = SFTConfig(**{name: value for name, value in zip(names, given()) if value})",
     "pairs": "args = SFTConfig(**dict([('output_dir', 'o'), ('max_seq_length', 512)]))",
     "a part or nothing": "c = {'training': {'output_dir': 'o', 'max_seq_length': 512}}\n"
     "args = SFTConfig(**c.get('training', {}))",
@@ -174,6 +180,71 @@ def test_the_keywords_in_a_file_of_settings(tmp_path: Path, form: str, key: str,
     script.write_text(f"import yaml\n{HEAD}{LOADED[form]}\n{END}")
     found = port_file(script)
     assert found.recipe.versions["trl"].startswith(f"{release} ") and found.status == status, found.findings
+
+
+DECORATED = """import hydra
+@hydra.main(version_base=None, config_path="conf", config_name="run")
+def main(cfg):
+    args = SFTConfig(**{spread})
+    trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows)
+    trainer.train()
+main()
+"""
+SPREADS = {
+    "cfg.training": {"run.yaml": "training:\n  output_dir: o\n  THE_KEY: 512\n"},
+    "cfg['training']": {
+        "run.yaml": "defaults:\n  - training: long\n  - _self_\n",
+        "training/long.yaml": "output_dir: o\nTHE_KEY: 512\n",
+    },
+    "OmegaConf.to_container(cfg.part.training, resolve=True)": {
+        "run.yaml": "defaults:\n  - part/training: long\n",
+        "part/training/long.yaml": "output_dir: o\nTHE_KEY: 512\n",
+    },
+    "cfg.get('training')": {
+        "run.yaml": "defaults:\n  - base\nmodel:\n  name: x\n",
+        "base.yaml": "training:\n  output_dir: o\n  THE_KEY: 512\n",
+    },
+}
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize(
+    ("key", "release", "status"), [("max_seq_length", "0.19.1", "ported"), ("max_sequence", "1.16.0", "partial")]
+)
+def test_the_keywords_of_what_a_decorator_gives(
+    tmp_path: Path, spread: str, key: str, release: str, status: str
+) -> None:
+    """Hydra's files were not read: such a port was called ported, and ended with a TypeError."""
+    for name, text in SPREADS[spread].items():
+        (tmp_path / "conf" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "conf" / name).write_text(text.replace("THE_KEY", key))
+    script = tmp_path / "train.py"
+    script.write_text(f"from omegaconf import OmegaConf\n{HEAD}{DECORATED.format(spread=spread)}")
+    found = port_file(script)
+    assert found.recipe.versions["trl"].startswith(f"{release} ") and found.status == status, found.findings
+
+
+@pytest.mark.parametrize(
+    ("read", "command"),
+    [
+        ("yaml.safe_load(open(sys.argv[1]))", "python train.py runs/a.yaml\npython train.py runs/b.yaml\n"),
+        (
+            "json.load(open(parser.parse_args().config))",
+            "accelerate launch train.py --config=runs/a.json\npython train.py --config runs/b.json\n",
+        ),
+    ],
+)
+def test_the_keywords_in_the_files_that_commands_give(tmp_path: Path, read: str, command: str) -> None:
+    (tmp_path / "runs").mkdir()
+    for name, key in (("a", "output_dir"), ("b", "max_seq_length")):
+        held = f'{{"training": {{"{key}": 512}}}}'  # JSON is YAML
+        (tmp_path / "runs" / f"{name}.yaml").write_text(held)
+        (tmp_path / "runs" / f"{name}.json").write_text(held)
+    (tmp_path / "run.sh").write_text(command)
+    script = tmp_path / "train.py"
+    made = f"parser = argparse.ArgumentParser()\ncfg = {read}\nargs = SFTConfig('o', **cfg['training'])\n"
+    script.write_text(f"import argparse, json, sys, yaml\n{HEAD}{made}{END}".replace("'o', ", ""))
+    assert port_file(script).recipe.versions["trl"].startswith("0.19.1 ")
 
 
 @pytest.mark.parametrize(

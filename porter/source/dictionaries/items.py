@@ -1,4 +1,4 @@
-"""The items of a dictionary that the file writes out: `{...}`, `dict(...)`, and two that are put together."""
+"""The items of a dictionary that the file writes out: `{...}`, `dict(...)`, two that are put together, `zip(...)`."""
 
 from __future__ import annotations
 
@@ -47,6 +47,8 @@ def _dict_items(module: Module, node: cst.BaseExpression) -> Items | None:
         return dict_items(module, copied)
     if isinstance(node, cst.Call) and is_dict_call(node):
         return items_given(module, node.args)
+    if isinstance(node, cst.DictComp) and (zipped := zipped_by(module, node)) is not None:
+        return zipped_items(module, zipped)
     return None
 
 
@@ -91,7 +93,54 @@ def items_given(module: Module, arguments: Sequence[cst.Arg]) -> Items | None:
             items.append((argument.keyword.value, argument.value))
             continue
         inner = dict_items(module, argument.value)
+        if inner is None and is_zip(module, argument.value):
+            inner = zipped_items(module, argument.value)
         if inner is None:
             return None
         items.extend(inner)
     return items
+
+
+def is_zip(module: Module, node: cst.BaseExpression) -> bool:
+    """Whether a node pairs the items of two lists."""
+    if (
+        not isinstance(node, cst.Call)
+        or module.code(node.func) != "zip"
+        or module.scope(node).lookup("zip") is not None
+    ):
+        return False
+    return len(node.args) == 2 and not any(each.star or each.keyword is not None for each in node.args)
+
+
+def zipped_by(module: Module, node: cst.DictComp) -> cst.BaseExpression | None:
+    """`zip(names, values)` of `{name: value for name, value in zip(names, values)}`."""
+    loop, target = node.for_in, node.for_in.target
+    names = [module.code(each.value) for each in target.elements] if isinstance(target, cst.Tuple) else []
+    plain = names == [module.code(node.key), module.code(node.value)] and not loop.ifs and loop.inner_for_in is None
+    return loop.iter if plain and is_zip(module, loop.iter) else None
+
+
+def zipped_items(module: Module, node: cst.BaseExpression) -> Items | None:
+    """The items of the pairs that a `zip` of the file gives, where it is known what stands in both lists."""
+    assert isinstance(node, cst.Call)
+    keys, values = (_elements(module, each.value) for each in node.args)
+    try:
+        names = [evaluate(module, key) for key in keys or ()]
+    except Unknown:
+        return None
+    if keys is None or values is None or not all(isinstance(name, str) for name in names):
+        return None
+    return [*zip(names, values, strict=False)]  # as long as the shorter
+
+
+def _elements(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
+    """What stands in a list or a tuple that the file writes out and nothing changes."""
+    if isinstance(node, cst.Name):
+        binding = module.single_binding(node)
+        if binding is None or binding.kind != "assign" or binding.value is None or changed_later(module, node):
+            return None
+        node = binding.value
+    if not isinstance(node, cst.List | cst.Tuple):
+        return None
+    elements = [each.value for each in node.elements if isinstance(each, cst.Element)]
+    return elements if len(elements) == len(node.elements) else None

@@ -14,7 +14,7 @@ from ..module import Module
 from ..scopes import Binding
 from ..values import Unknown, evaluate
 from .items import copied_by, is_dict_call
-from .loaded import loaded
+from .loaded import composed, loaded
 
 DEEPEST = 20  # names, calls and dictionaries that lead to one another
 MOST_STEPS = 2_000
@@ -84,6 +84,10 @@ class Places:
         """What the call that leads here, or each call of the function, gives a parameter."""
         function = next((each for each in self.module.ancestors(param) if isinstance(each, cst.FunctionDef)), None)
         calls = calls_of(self.module, function) if function is not None else []
+        if function is not None and (settings := composed(self.module, function)) is not None:
+            self.unknown()  # the command line may change them
+            yield settings
+            return
         if function is None or not calls:
             self.unknown()
             return

@@ -18,14 +18,24 @@ from ..module import Module
 from ..project.around import with_what_it_imports
 from ..scopes import is_main_guard
 from ..values import Unknown, evaluate
-from .items import copied_by, is_dict_call
+from .items import copied_by, is_dict_call, is_zip
 from .loaded import loaded
 from .places import DEEPEST, MOST_STEPS, Places, index_of
 
 READS = ("keys", "values", "items", "copy", "get")
 OF_OBJECTS = ("dataclasses.asdict", "vars")
 BY_CONDITION = (cst.If, cst.IfExp, cst.Try, cst.For, cst.While, cst.CompFor, cst.BooleanOperation)
-OF_DICTIONARIES = ("ChainMap", "MappingProxyType", "to_container")  # what they are made of has its keys
+# What they are made of has its keys.
+OF_DICTIONARIES = (
+    "ChainMap",
+    "MappingProxyType",
+    "to_container",
+    "to_object",
+    "merge",
+    "create",
+    "DictConfig",
+    "EasyDict",
+)
 BLOCKS = (cst.BaseSuite, cst.Module)
 EMPTY = ("None", "True", "False")
 
@@ -165,7 +175,9 @@ class _Reader(Places):
         called = over.func if isinstance(over, cst.Call) and not over.args else None
         asked = any(names[:1] == [name.value] for test in loop.ifs for name in self.module.names_read(test))
         plain = names[:1] == [self.module.code(node.key)] and loop.inner_for_in is None and not asked
-        if plain and isinstance(called, cst.Attribute) and called.attr.value == "items":
+        if plain and is_zip(self.module, over) and isinstance(over, cst.Call):
+            self.zipped(over)
+        elif plain and isinstance(called, cst.Attribute) and called.attr.value == "items":
             self.read(called.value, depth)
             for key, value in [*self.keys.found.items()] if loop.ifs else ():
                 if isinstance(value, cst.Name) and value.value == "None":
@@ -210,8 +222,18 @@ class _Reader(Places):
                         self.keyed(both[0].value, both[1].value)
                     else:
                         self.unknown()
+            elif is_zip(self.module, argument.value) and isinstance(argument.value, cst.Call):
+                self.zipped(argument.value)
             else:
                 self.read(argument.value, depth)
+
+    def zipped(self, call: cst.Call) -> None:
+        """The keys of the pairs of `zip(names, values)`, whatever the values are."""
+        names = self.known(call.args[0].value)
+        for name in names if isinstance(names, list | tuple) else ():
+            self.add(str(name), call)
+        if not isinstance(names, list | tuple):
+            self.unknown()
 
     def entered_by(self, function: cst.FunctionDef, call: cst.Call, depth: int) -> None:
         """The keys of what a function of the file returns to a call."""
