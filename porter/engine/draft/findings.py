@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ...recipe import Finding
+from ...recipe import Finding, Severity
 
+SERIOUS: tuple[Severity, ...] = ("error", "warning", "info")
 NO_FAMILY = "no family"  # the key of what makes a port pointless: a model that Tunix has not
 NO_TASK = "no task"  # ... or none for this task, and then nothing else that is said of the trainer matters
 
@@ -70,8 +71,12 @@ class Findings:
         return found
 
     def by_place(self) -> tuple[Finding, ...]:
-        """The findings in the order of the source, whatever found them first."""
-        return tuple(sorted(self._said, key=lambda found: (found.line, found.column, found.rule, found.message)))
+        """The findings in the order of the source, whatever found them first; of one place the serious ones first."""
+
+        def place(found: Finding) -> tuple[int, int, str, int, str]:
+            return found.line, found.column, found.rule, SERIOUS.index(found.severity), found.message
+
+        return tuple(sorted(self._said, key=place))
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(tuple(self._said))
