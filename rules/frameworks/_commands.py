@@ -11,6 +11,7 @@ import libcst as cst
 from porter.packs.script import Module, Unknown, evaluate, origins
 
 UNKNOWN = "{}"  # a word that only the run knows
+CONTINUED = re.compile(r"\\\r?\n")
 PARTS = re.compile(r"&&|\|\||;|\n")
 
 
@@ -92,7 +93,7 @@ def commands_of(words: list[str]) -> Iterator[list[str]]:
     if len(words) != 1:
         yield words
         return
-    for part in PARTS.split(words[0]):
+    for part in PARTS.split(CONTINUED.sub(" ", words[0])):
         try:
             yield shlex.split(part, comments=True)
         except ValueError:

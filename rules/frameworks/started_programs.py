@@ -59,11 +59,12 @@ MODULES = re.compile(
 # A script's name that says that it trains a model, and what such names say beside it, or that it is a port.
 TRAINS = re.compile(r"(?:^|[_\-])(?:pre_?)?(?:train|fine_?tun|sft|dpo|grpo|ppo|rlhf|qlora|lora)", re.IGNORECASE)
 BESIDE = re.compile(r"token|test|eval|plot|data|prepare|infer|download|merge|export|_tunix$", re.IGNORECASE)
+EVALUATES = frozenset({"--tasks", "--allow_code_execution"})  # options of what measures models
 IN_FRONT = frozenset({"env", "nohup", "sudo", "time", "exec", "uv", "poetry", "pipenv", "run", "nice", "!"})
 PYTHON = re.compile(r"python[\d.]*")
 SHELLS = frozenset({"bash", "sh", "zsh", "source", "."})
 ASSIGNED = re.compile(r"\w+=\S*")
-SHELL_LINE = re.compile(r"(?m)^(?P<indent>[ \t]*)(?:!|%(?P<run>run|sx|system)[ \t])(?P<command>[^\r\n]+)")
+SHELL_LINE = re.compile(r"(?m)^(?P<indent>[ \t]*)(?:!|%(?P<run>run|sx|system)[ \t])(?P<command>(?:\\\r?\n|[^\r\n])+)")
 SHELL_CELL = re.compile(r"\s*%%(?:bash|sh|script|!|system|sx)\b[^\n]*\n")
 
 
@@ -174,6 +175,8 @@ def program_of(module: Module, words: list[str], within: str = "") -> Program | 
     script = next((word for word in rest if word.endswith(".py")), "")
     if not script:
         return Program(shown)
+    if EVALUATES & {*rest}:
+        return None
     return _of_script(module, script, f"{shown} ... ", launched=True)
 
 
@@ -203,7 +206,7 @@ def _of_shell(module: Module, script: str) -> Program | None:
     found = named_file(module.path, script.removeprefix(f"{UNKNOWN}/")) if script.endswith(".sh") else None
     if found is None:
         return None
-    for words in commands_of([re.sub(r"\\\r?\n", " ", found.text)]):
+    for words in commands_of([found.text]):
         if (program := program_of(module, words, script)) is not None:
             return Program(f"{script} with {program.name}", program.file)
     return None

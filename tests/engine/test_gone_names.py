@@ -30,6 +30,14 @@ def test_one_that_nothing_uses_goes() -> None:
     assert found.status == "ported" and "HfFolder" not in found.after and "import HfApi\n" in found.after
 
 
+@pytest.mark.parametrize("name", ["HfFolder", "HfFolder()"])
+def test_a_folder_of_tokens_becomes_todays_functions(name: str) -> None:
+    lines = f"{name}.save_token('x')\nkey = {name}.get_token()\n{name}.delete_token()"
+    found = port(sft_script(lines, imports="from huggingface_hub import HfApi, HfFolder"))
+    said = "huggingface_hub.login('x')\nkey = huggingface_hub.get_token()\nhuggingface_hub.logout()"
+    assert found.status == "ported" and said in found.after and "HfFolder" not in found.after
+
+
 @pytest.mark.parametrize("module", ["transformers", "transformers.optimization"])
 def test_a_name_that_transformers_lost(module: str) -> None:
     unused = port(sft_script(imports=f"from {module} import AdamW, get_scheduler"))

@@ -68,6 +68,7 @@ def test_what_a_flag_starts_is_a_warning(line: str, severity: str) -> None:
         "subprocess.run([sys.executable, 'train_tokenizer.py'])",
         "subprocess.run([sys.executable, '-m', 'pip', 'install', 'accelerate'])",
         "subprocess.run(['accelerate', 'env'])",
+        "os.system('accelerate launch main.py --tasks humaneval')",
         "print('torchrun train.py')",
         "if False:\n    os.system('torchrun train.py')",
     ],
@@ -127,7 +128,15 @@ def test_a_file_that_only_starts_one_is_unsupported(tmp_path: Path, text: str, n
     assert all(each.message.startswith(name) and fix in each.fix and each.severity == "error" for each in said)
 
 
-@pytest.mark.parametrize("line", ["!python main.py", "%run main.py", "%%bash\nset -e\naccelerate launch main.py"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "!python main.py",
+        "!accelerate launch \\\n  main.py",
+        "%run main.py",
+        "%%bash\nset -e\naccelerate launch main.py",
+    ],
+)
 def test_a_notebook_that_only_starts_one_is_unsupported(tmp_path: Path, line: str) -> None:
     (tmp_path / "main.py").write_text(TRAINS)
     found = port_file(saved(tmp_path / "start.ipynb", "print(1)", line))

@@ -1,0 +1,128 @@
+"""Whether an expression surely is a DataFrame or a column of one."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from porter.packs.script import Binding, Module, binding_origins, calls_of, function_around, reaching, returned
+
+MAKES = re.compile(
+    r"pandas\.(?:read_(?:csv|json|parquet|excel|table|feather|pickle|sql\w*|orc|html)|json_normalize|concat|merge"
+    r"|DataFrame(?:\.from_\w+)?)"
+)
+# Methods of a frame that give one back.
+CHAINS = frozenset(
+    """
+    append applymap assign astype copy drop dropna drop_duplicates explode fillna filter head join map merge query
+    rename replace
+    reset_index sample select_dtypes set_index sort_index sort_values tail
+    """.split()
+)
+# Methods of a column that give one back.
+OF_COLUMN = frozenset("apply astype copy dropna fillna head map replace sample sort_values tail unique".split())
+MASKS = frozenset("isin notna isna isnull notnull duplicated between contains startswith endswith".split())
+
+
+def is_frame(module: Module, node: cst.BaseExpression, seen: frozenset[Binding] = frozenset()) -> bool:
+    """Whether an expression surely is a DataFrame."""
+    match node:
+        case cst.Name():
+            bindings = reaching(module, node)
+            return bool(bindings) and all(_is_bound(module, binding, seen) for binding in bindings)
+        case cst.Subscript(value=held):
+            return _selects_rows(module, node) and is_frame(module, held, seen)
+        case cst.Call():
+            return _is_made(module, node, seen)
+    return False
+
+
+def is_column(module: Module, node: cst.BaseExpression) -> bool:
+    """Whether an expression surely is a column of a DataFrame, `frame["text"]`, also through its methods."""
+    match node:
+        case cst.Subscript(value=held):
+            return text_index(node) is not None and is_frame(module, held)
+        case cst.Call(func=cst.Attribute(value=held, attr=cst.Name(name))):
+            return name in OF_COLUMN and is_column(module, held)
+        case cst.Name():
+            bindings = reaching(module, node)
+            values = [next(binding_origins(module, binding), None) for binding in bindings]
+            return bool(values) and all(isinstance(each, cst.Subscript) and is_column(module, each) for each in values)
+    return False
+
+
+def _is_bound(module: Module, binding: Binding, seen: frozenset[Binding]) -> bool:
+    if binding in seen:
+        return True
+    if isinstance(binding.node, cst.Param) and binding.node.annotation is not None:
+        return module.qualified(binding.node.annotation.annotation) == "pandas.DataFrame"
+    value = _given(module, binding) if binding.kind == "parameter" else next(binding_origins(module, binding), None)
+    return value is not None and is_frame(module, value, seen | {binding})
+
+
+def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:
+    """What the only call of a function gives for a parameter, by its place or name."""
+    function = function_around(module, binding.node)
+    calls = calls_of(module, function) if function is not None else []
+    if function is None or len(calls) != 1 or not isinstance(binding.node, cst.Param):
+        return None
+    name = binding.node.name.value
+    for place, argument in enumerate(calls[0].args):
+        named = argument.keyword.value if argument.keyword is not None else ""
+        params = function.params.params
+        if named == name or (not named and not argument.star and place < len(params) and params[place] is binding.node):
+            return argument.value
+    return None
+
+
+def _is_made(module: Module, call: cst.Call, seen: frozenset[Binding]) -> bool:
+    function = module.callees.get(call)
+    if function is not None and function.name.value != "__init__":
+        values = returned(module, function)
+        return bool(values) and all(is_frame(module, value, seen) for value in values)
+    name = module.qualified(call.func) or ""
+    if MAKES.fullmatch(name) is not None:
+        return not any(
+            argument.keyword and argument.keyword.value in ("chunksize", "iterator") for argument in call.args
+        )
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    method = call.func.attr.value
+    return method == "to_pandas" or (method in CHAINS and is_frame(module, call.func.value, seen))
+
+
+def _selects_rows(module: Module, node: cst.Subscript) -> bool:
+    """Whether an index gives rows or several columns: a mask, a slice, a list of names."""
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    if isinstance(index, cst.Slice):
+        return True
+    match index.value if isinstance(index, cst.Index) else None:
+        case cst.Comparison() | cst.List() | cst.UnaryOperation(operator=cst.BitInvert()):
+            return True
+        case cst.BinaryOperation(operator=cst.BitAnd() | cst.BitOr()):
+            return True
+        case cst.Call(func=cst.Attribute(attr=cst.Name(name))):
+            return name in MASKS
+    return False
+
+
+def text_index(node: cst.Subscript) -> str | None:
+    """The text that something is indexed by, `frame["text"]`."""
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    value = index.value if isinstance(index, cst.Index) else None
+    text = value.evaluated_value if isinstance(value, cst.SimpleString) else None
+    return text if isinstance(text, str) else None
+
+
+def place_index(node: cst.Subscript) -> cst.BaseExpression | None:
+    """The whole number that something is indexed by, `row[0]` or `row[-1]`."""
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    value = index.value if isinstance(index, cst.Index) else None
+    inner = value.expression if isinstance(value, cst.UnaryOperation) else value
+    return value if isinstance(inner, cst.Integer) else None
+
+
+def keyword_of(call: cst.Call, name: str) -> cst.BaseExpression | None:
+    """What a call gives by a keyword."""
+    return next((each.value for each in call.args if each.keyword is not None and each.keyword.value == name), None)
