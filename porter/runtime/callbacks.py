@@ -243,6 +243,10 @@ class Events:
                 self.state.best_model_checkpoint = f"{train_ctx.config.checkpoint_root_directory}/{step}"
             self.state.bests.append(Best(value, step, self.state.best_model_checkpoint))
 
+    def asked(self, train_ctx: Any, metrics: dict[str, Any]) -> None:
+        """An evaluation that the script asks for itself."""
+        self._tell("on_evaluate", train_ctx, metrics=dict(metrics))
+
     def check_best(self, train_ctx: Any, metrics: Mapping[str, Any]) -> None:
         """ValueError where the evaluation before the first step has no metric that the script compares by."""
         best = self.state.best

@@ -1,7 +1,7 @@
 """trainer.evaluate() → `rt.evaluate(trainer, eval_batches)`.
 
 What it does: the evaluation loss over the evaluation set, weighted as transformers weights it, and the metrics of the
-trainer's compute_metrics.
+trainer's compute_metrics; the line, the callbacks and the trackers get them, as from the Trainer.
 Why: PeftTrainer evaluates while it trains and has no public method for it.
 Example: `metrics = trainer.evaluate()`
 Use instead: `metrics = rt.evaluate(trainer, eval_batches)`

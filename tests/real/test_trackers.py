@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from porter.runtime.training.trackers import WandbRun, begin_runs
+from porter.runtime.training.trackers import WandbRun, begin_runs, log_beside
 from porter.runtime.training.training_settings import metrics_options
 
 pytestmark = pytest.mark.real
@@ -97,6 +97,24 @@ def test_a_wandb_run_begins_when_the_training_does(tmp_path: Path, monkeypatch: 
         backend.log_scalar("/train/loss", 1.5, step=1)
     assert seen[1:] == ["end", ("p", "second"), ({"train/loss": 1.5}, 1)]
     second.close()
+    seen.clear()
+    log_beside(trainers[0], {"eval_loss": 2.0}, 1)  # its run is over
+    assert seen == []
+    given.run.step = 4  # the script has logged more
+    log_beside(trainers[1], {"eval_loss": 2.0, "epoch": 1.0, "eval_name": "x"}, 1)
+    assert seen == [({"eval/loss": 2.0}, 4), ({"train/epoch": 1.0}, 4)]
+
+
+def test_an_evaluation_behind_the_training_is_written(tmp_path: Path) -> None:
+    options = metrics_options("tensorboard", tmp_path)
+    assert options is not None
+    trainer = SimpleNamespace(metrics_logger=SimpleNamespace(_backends=options.create_backends()))
+    (backend,) = trainer.metrics_logger._backends
+    backend.close()  # as the training does
+    log_beside(trainer, {"test_loss": 2.0, "test_runtime": 1.0}, 7)
+    backend.close()  # as the end of the process does
+    written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"test/loss" in written and b"test/runtime" in written
 
 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="would start a W&B run")

@@ -274,7 +274,20 @@ def test_a_loss_that_is_no_number_stays_out_of_the_mean(tmp_path: Path) -> None:
 
 def test_evaluation_is_the_trainers(tmp_path: Path) -> None:
     trainer, hooks = run_tunix(tmp_path)
-    assert evaluate(trainer, EVAL)["eval_loss"] == pytest.approx(hooks.history[-2]["eval_loss"], rel=1e-6)
+    lines, seen = [*hooks.history], []
+
+    class Watch(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            seen.append(("log", sorted(kwargs["logs"])))
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            seen.append(("evaluate", sorted(kwargs["metrics"])))
+
+    hooks.add(Watch)
+    found = evaluate(trainer, EVAL)
+    assert found["eval_loss"] == pytest.approx(lines[-2]["eval_loss"], rel=1e-6)
+    assert hooks.history == [*lines, {**found, "step": 10}] and hooks.state.log_history[-1]["step"] == 10
+    assert seen == [("log", sorted([*found, "step"])), ("evaluate", sorted(found))]
     with pytest.raises(ValueError, match="nothing to evaluate"):
         evaluate(trainer, [])
 

@@ -135,6 +135,8 @@ class LogLines(TrainingHooks):
                 f"train() is called again, and Tunix's trainer has made its {steps} steps: transformers would start "
                 "anew. Make batches, optimizer and trainer anew to train on"
             )
+        self.history.clear()  # of evaluations before the training
+        self.state.log_history.clear()
         if self._first_metrics:  # a metric that isn't there is told before training
             self._events.check_best(train_ctx, self._first_metrics)
         self.asked = self.asked or (steps, train_ctx.config.checkpoint_root_directory)
@@ -204,6 +206,15 @@ class LogLines(TrainingHooks):
         if self._ends == self._first:  # nothing was left to train
             self._say(self._summary(train_ctx, self._ends), train_ctx)
             self._events.finish(train_ctx, self._ends)
+
+    def evaluated(self, train_ctx: Any, metrics: dict[str, Any]) -> None:
+        """`Trainer.evaluate()` of the script's own, before the training or behind it: its line, and the callbacks.
+
+        It says nothing of the best checkpoint, as in transformers, and a training that follows has a history of its
+        own.
+        """
+        self._say({**metrics, "step": int(train_ctx.train_steps)}, train_ctx)
+        self._events.asked(train_ctx, metrics)
 
     @property
     def state(self) -> TrainerState:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
 import jax
-from tunix.sft.metrics_logger import WandbBackend
+from tunix.sft.metrics_logger import TensorboardBackend, WandbBackend
 
 
 class _ActiveRun:
@@ -19,6 +21,9 @@ class _ActiveRun:
 
     def log_scalar(self, event: str, value: float, **kwargs: Any) -> None:
         self._run.log({event.lstrip("/"): value}, step=int(kwargs.get("step") or 0))
+
+    def is_of(self, run: Any) -> bool:
+        return run is not None and run is self._run
 
     def close(self) -> None:
         pass
@@ -54,6 +59,22 @@ class WandbRun:
         if WandbRun.training is self:
             self._backend.log_scalar(event, value, **kwargs)
 
+    def log_beside(self, values: Mapping[str, float], step: int) -> None:
+        """Log values outside of the training: its run begins with them, or is the one that it has left open."""
+        if self._backend is None:
+            self.begin()
+        run = _wandb_run()
+        left_open = WandbRun.open is not None and WandbRun.open[1] is self._backend and WandbRun.open[0] is run
+        if isinstance(self._backend, _ActiveRun):
+            left_open = self._backend.is_of(run)
+        if WandbRun.training is not self and not left_open:
+            print("W&B: the run of the training is over, and what is evaluated behind it isn't logged")
+            return
+        last = getattr(run, "step", 0)
+        at = max(step, last if isinstance(last, int) else 0)  # W&B takes nothing for a step before its last
+        for event, value in values.items():
+            self._backend.log_scalar(event, value, step=at)
+
     def close(self) -> None:
         self._ended = True
         if WandbRun.training is self:
@@ -65,6 +86,28 @@ def begin_runs(trainer: Any) -> None:
     for backend in getattr(getattr(trainer, "metrics_logger", None), "_backends", ()):
         if isinstance(backend, WandbRun):
             backend.begin()
+
+
+def log_beside(trainer: Any, metrics: Mapping[str, Any], step: int) -> None:
+    """Send an evaluation that the script asks for itself to the trainer's trackers, under transformers' names.
+
+    Tunix's logger sends nothing behind the training, which closes it.
+    """
+    values = {_event(name): value for name, value in metrics.items() if isinstance(value, int | float)}
+    for backend in getattr(getattr(trainer, "metrics_logger", None), "_backends", ()):
+        if isinstance(backend, WandbRun):
+            backend.log_beside(values, step)
+            continue
+        for event, value in values.items():
+            backend.log_scalar(event, value, step=step)
+        if isinstance(backend, TensorboardBackend):  # it opens another file, which nothing closes
+            atexit.register(backend.close)
+
+
+def _event(name: str) -> str:
+    """`eval/loss` of `eval_loss`, as transformers' trackers have it."""
+    split, _, rest = name.partition("_")
+    return f"{split}/{rest}" if split in ("eval", "test") and rest else f"train/{name}"
 
 
 def _wandb_backend(name: str | None) -> Any:

@@ -30,7 +30,7 @@ from ..saving.saving_policy import save_policy
 from ..settings.intervals import interval
 from .hooks import LogLines, log_every
 from .metrics_trainer import MetricsTrainer
-from .trackers import WandbRun, is_installed
+from .trackers import WandbRun, is_installed, log_beside
 
 
 def training_config(
@@ -169,7 +169,8 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_pr
 
     The batches come from `SFTBatches.evaluation`, whose scales make the mean over batches transformers' loss. A
     `MetricsTrainer` adds its metrics. Speed and epoch are under transformers' names, steps those of the GPU run. Of
-    several sets by their names each has its own: `{"eval_NAME_loss": ...}`.
+    several sets by their names each has its own: `{"eval_NAME_loss": ...}`. As the Trainer's it is logged: a line of
+    `rt.log_every`, to the callbacks and the trackers, under transformers' names.
     """
     if isinstance(eval_batches, EvaluationSets):
         each = ((f"{metric_key_prefix}_{name}", batches) for name, batches in eval_batches.items())
@@ -190,7 +191,11 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_pr
         raise ValueError("there is nothing to evaluate: the evaluation data has no batches")
     found = {f"{metric_key_prefix}_loss": sum(losses) / len(losses)}
     found |= {} if gathered is None else gathered.metrics(metric_key_prefix)
-    return found | _speed(eval_batches, time.perf_counter() - started, metric_key_prefix) | _epoch(trainer)
+    found |= _speed(eval_batches, time.perf_counter() - started, metric_key_prefix) | _epoch(trainer)
+    if isinstance(hooks := getattr(trainer, "training_hooks", None), LogLines):
+        hooks.evaluated(trainer, found)
+    log_beside(trainer, found, int(trainer.train_steps))
+    return found
 
 
 def _speed(eval_batches: Any, seconds: float, prefix: str) -> dict[str, float]:
