@@ -138,6 +138,8 @@ def argument_class(
         members["of_transformers"] = day  # None for the newest
         methods = (post_init.to_dict, post_init.get_warmup_steps, post_init.get_process_log_level)
         members |= {method.__name__: method for method in methods}
+    elif name == "BitsAndBytesConfig":
+        members["of_transformers"] = day
     elif name == "LoraConfig":
         members |= {"to_dict": post_init.to_dict, "save_pretrained": post_init.save_pretrained}
     made = dataclasses.make_dataclass(name, fields, namespace=members)

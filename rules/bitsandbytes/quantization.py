@@ -18,14 +18,12 @@ TYPES = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
 @step(Phase.WRITE, of="trainer", reads=("written",))
 def write_quantization(porting: Porting) -> None:
     """A config that is spread goes; one that stays names its types."""
-    value, config = porting.value(PLACE), porting.quantization
+    config = porting.quantization
     if config is not None and config.variable is not None:
         porting.remove_statement(config.node, config.rule, "the model says itself how it is held")
     for site in porting.of_role("quantization"):
         if site is not config:  # another model's
             stays(porting, site.arguments)
-    if value is not None and not value.known and re.search(r"(^| or )BitsAndBytesConfig\(load_in_\dbit=", value.code):
-        porting.imports.add(f"from {porting.runtime_module('arguments')} import BitsAndBytesConfig")
     for site in porting.of_role("quantization"):
         if not porting.covered(site.start):
             _without_torch(porting, site)

@@ -28,11 +28,11 @@ def loaded(keywords: str) -> Port:
         ("load_in_8bit=True, llm_int8_threshold=6.0", 'quantization="int8"'),
         (
             'load_in_8bit=True, llm_int8_skip_modules=["q_proj"]',
-            'quantization=BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=["q_proj"])',
+            'quantization={"load_in_8bit": True, "llm_int8_skip_modules": ["q_proj"]}',
         ),
         (
             "load_in_4bit=four, bnb_4bit_quant_type=form",
-            "quantization=BitsAndBytesConfig(load_in_4bit=four, bnb_4bit_quant_type=form)",
+            'quantization={"load_in_4bit": four, "bnb_4bit_quant_type": form}',
         ),
     ],
 )
@@ -68,7 +68,7 @@ if len(sys.argv) > 1:
         (
             BESIDE,
             "load_in_4bit=len(sys.argv) > 2, **kwargs",
-            'kwargs.get("quantization_config") or BitsAndBytesConfig(load_in_4bit=len(sys.argv) > 2)',
+            'kwargs.get("quantization_config") or {"load_in_4bit": len(sys.argv) > 2}',
         ),
         (
             "config = None\nif len(sys.argv) > 1:\n    config = BitsAndBytesConfig(load_in_8bit=True)\n",

@@ -178,25 +178,35 @@ def test_what_is_quantised_when_it_runs_is_float32_where_it_is_not(
     assert f'"Qwen/Qwen2.5-0.5B", mesh{expected}' in " ".join(found.after.split())
 
 
-OFF = "where that is False, transformers holds the base in 4 bits all the same"
+OFF = "where that is False, transformers holds the base in 4 bits all the same, and so does the port"
 MADE = "BitsAndBytesConfig(load_in_4bit=args.four)"
 
 
 @pytest.mark.parametrize("older", [True, False])
 @pytest.mark.parametrize(
-    ("made", "condition"),
+    ("made", "condition", "newer"),
     [
-        (f"config = {MADE}", "config.load_in_4bit"),
-        (f"config = {MADE} if args.four else None", "config is not None and config.load_in_4bit"),
+        (f"config = {MADE}", "config.load_in_4bit", ""),
+        (
+            f"config = {MADE} if args.four else None",
+            "config is not None and config.load_in_4bit",
+            "config is not None",
+        ),
         (
             "config = BitsAndBytesConfig(load_in_4bit=args.four, load_in_8bit=not args.four)",
             "config.load_in_4bit or config.load_in_8bit",
+            "",
         ),
-        ("config = BitsAndBytesConfig(load_in_4bit=True)\nprint(config)", "config is not None"),
+        ("config = BitsAndBytesConfig(load_in_4bit=True)\nprint(config)", "", ""),
+        (
+            "config = BitsAndBytesConfig(load_in_4bit=True)\nconfig.load_in_4bit = args.four",
+            "config.load_in_4bit",
+            "",
+        ),
     ],
 )
-def test_a_config_that_is_always_there_quantises_by_its_flags(
-    tmp_path: Path, made: str, condition: str, older: bool
+def test_a_config_quantises_by_its_flags_before_4_38_and_by_being_there_from_then_on(
+    tmp_path: Path, made: str, condition: str, newer: str, older: bool
 ) -> None:
     lines = 'import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument("--four", action="store_true")\n'
     lines += "args = parser.parse_args()\nfrom peft import LoraConfig, get_peft_model\n"
@@ -212,7 +222,10 @@ def test_a_config_that_is_always_there_quantises_by_its_flags(
     text = text.replace("{config}", "SFT")
     (tmp_path / "requirements.txt").write_text("trl=={}\ntransformers=={}\npeft=={}\n".format(*pins))
     found = port_module(parse_module(text.encode(), str(tmp_path / "train.py")), Options())
-    assert f"jnp.bfloat16 if {condition} else jnp.float32," in " ".join(found.after.split()), found.after
+    test = condition if older else newer
+    dtype = f"jnp.bfloat16 if {test} else jnp.float32" if test else "jnp.bfloat16"
+    assert f"mesh, dtype={dtype}, quantization=config" in " ".join(found.after.split()), found.after
+    assert older is (', "BitsAndBytesConfig", transformers="4.36.2")' in found.after), found.after
     said = [finding.message for finding in found.findings]
     assert any(OFF in each for each in said) is (not older and "args.four" in made), said
     assert any("trains the adapters in" in each for each in said) is False

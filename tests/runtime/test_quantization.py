@@ -107,7 +107,7 @@ def test_what_asks_for_which_format() -> None:
     assert Quantization.read(made(load_in_4bit=True)) == Quantization("fp4")  # bitsandbytes' default
     assert Quantization.read(made(load_in_4bit=True, bnb_4bit_quant_type="nf4")) == Quantization("nf4")
     assert Quantization.read({"load_in_8bit": True}) == Quantization("int8")
-    assert Quantization.read(made()) is None and Quantization.read(None) is None
+    assert Quantization.read({"load_in_4bit": False}) is None and Quantization.read(None) is None
     with pytest.raises(ValueError, match="choose one of nf4, fp4, int8"):
         Quantization.read("nf3")
     with pytest.raises(ValueError, match="only one can be used"):
@@ -116,6 +116,21 @@ def test_what_asks_for_which_format() -> None:
         Quantization.read(made(load_in_8bit=True, llm_int8_has_fp16_weight=True))
     with pytest.raises(ValueError, match="gptq"):
         Quantization.read({"quant_method": "gptq", "bits": 4})
+
+
+@pytest.mark.parametrize(
+    ("trl", "transformers", "anyway"),
+    [(None, None, True), ("0.12.2", None, True), ("0.7.4", None, False), ("0.7.4", "4.38.0", True)],
+)
+def test_a_config_with_neither_flag_is_of_4_bits_from_transformers_4_38_on(
+    trl: str | None, transformers: str | None, anyway: bool
+) -> None:
+    made = argument_class("BitsAndBytesConfig", trl, None, transformers)
+    assert Quantization.read(made()) == (Quantization("fp4") if anyway else None)
+    config = made(load_in_4bit=True, bnb_4bit_quant_type="nf4")
+    config.load_in_4bit = False
+    assert Quantization.read(config) == (Quantization("nf4") if anyway else None)
+    assert Quantization.read(made(load_in_8bit=True)) == Quantization("int8")
 
 
 def test_a_model_config_asks_for_it_too() -> None:

@@ -37,8 +37,8 @@ def read_precision(porting: Training) -> None:
     held, sites = porting.value("model.quantization"), preparations_of(porting, porting.model)
     if held is None or held.is_literal(None) or not sites:
         return
-    if not held.known:
-        _prepare_when_run(porting, held, sites)
+    if not held.known and (when := quantises_when_run(porting, held)):
+        _prepare_when_run(porting, when, sites)
     if _is_unmixed(porting):
         say_float32_between(porting, sites[0].rule, sites[0].line, sites[0].column)
 
@@ -68,9 +68,10 @@ def _read_types(porting: Training) -> None:
     of_library = porting.model is not None and table_of(porting, porting.model).library != loader(porting.packs).library
     if dtype is not None and dtype.kind == "default" and weights == "bfloat16" and held is not None and not of_library:
         _say_codes(porting, f"{CODES}, which transformers 4 makes of a checkpoint where no type is said")
-        if not held.known and not (autocast and lora):  # float32 where the run quantises nothing
+        when = quantises_when_run(porting, held) if not held.known and not (autocast and lora) else ""
+        if when:  # float32 where the run quantises nothing
             porting.imports.add("import jax.numpy as jnp")
-            chosen = choice(quantises_when_run(porting, held), "jnp.bfloat16", "jnp.float32")
+            chosen = choice(when, "jnp.bfloat16", "jnp.float32")
             porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
             if autocast:
                 porting.fill({"model.compute": Value("literal", "'bfloat16'")})
@@ -145,8 +146,8 @@ def _is_prepared(porting: Training, autocast: bool) -> bool:
     return bool(sites)
 
 
-def _prepare_when_run(porting: Training, held: Value, sites: list[Site]) -> None:
-    """A base that only the run quantises is float32 where it doesn't and PEFT prepares it all the same."""
+def _prepare_when_run(porting: Training, when: str, sites: list[Site]) -> None:
+    """A base that only the run quantises, `when`, is float32 elsewhere, where PEFT prepares it all the same."""
     load = porting.model
     if load is None or not any(runs_with(porting.module, site, load) for site in sites):
         return
@@ -157,7 +158,7 @@ def _prepare_when_run(porting: Training, held: Value, sites: list[Site]) -> None
     if _is_unmixed(porting) and not is_chosen and not (weights is not None and weights.is_literal("float32")):
         porting.imports.add("import jax.numpy as jnp")
         own = '"auto"' if weights is None else f"jnp.{weights.literal}" if weights.known else operand(weights.code)
-        chosen = choice(quantises_when_run(porting, held), own, "jnp.float32")
+        chosen = choice(when, own, "jnp.float32")
         porting.fill({"model.weights": Value("expression", chosen, weights.origin if weights is not None else None)})
     elif under_autocast(porting):
         reason += ", and autocast multiplies it in bfloat16: it is kept so"

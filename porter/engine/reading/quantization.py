@@ -7,6 +7,7 @@ what it is, an object of the runtime's class of the same name, which `rt.load_mo
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,12 +16,13 @@ import libcst as cst
 from ...recipe import Origin, Value, literal_code
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.stored_formats import base_name, unread_format
+from ...source.scopes import inside
 from ...text.expressions import atom, operand, parsed, quoted
 from ..packs.said_by_packs import loader
 from ..script.fill_from_tables import bindings_of, fill_site, follow, plain_version, table_of, tables_of
 from ..script.flow import origins
 from ..script.following.may_be_none import is_none_somewhere, may_be_none
-from ..script.sites import Argument, Site
+from ..script.sites import Argument, Site, shown
 from ..script.training import Training
 
 PLACE = "model.quantization"
@@ -56,54 +58,95 @@ def read_quantization(porting: Training, site: Site | None, versions: Mapping[st
 
 
 def quantises_when_run(porting: Training, held: Value) -> str:
-    """The condition under which the value of `model.quantization` quantises: `args.load_in_4bit`, `c is not None`, or
-    `c.load_in_4bit` of a config whose flag only the run knows."""
+    """The condition under which the value of `model.quantization` quantises: `args.load_in_4bit`, `c is not None`,
+    `c.load_in_4bit` of a config whose flag only the run knows, where transformers heeds that; "" where it always does.
+    """
     given = porting.model.argument("quantization_config") if porting.model is not None else None
-    sites = [site for site in _configs(porting, given) if not _asks(site)]
-    if not sites:
-        return _asks_when_run(held.code)
-    flags = [flag for flag in FLAGS if any(site.unknown_keywords or site.argument(flag) is not None for site in sites)]
+    anyway = _holds_anyway(porting)
+    sites = [] if anyway else [site for site in _configs(porting, given) if not _asks(porting, site)]
     sure = given is not None and given.certain and not is_none_somewhere(porting.module, given.node)
+    if not sites:
+        return (
+            ""
+            if given is not None and sure and _is_config(porting, given)
+            else _asks_when_run(held.code, anyway=anyway)
+        )
+    flags = [flag for flag in FLAGS if any(site.unknown_keywords or site.argument(flag) is not None for site in sites)]
     return _asks_when_run(held.code, flags or FLAGS[:1], maybe_none=not sure)
 
 
 def _configs(porting: Training, given: Argument | None) -> list[Site]:
     """The configs that an argument may hold; all of the script where none of them is seen to get there."""
+    found = _calls(porting, given.node if given is not None else None)
+    return [site for site in found if site is not None] or porting.of_role("quantization")
+
+
+def _calls(porting: Training, node: cst.BaseExpression | None) -> list[Site | None]:
+    """The calls that a value comes from, None for one that makes no config of bitsandbytes'."""
     made = {site.node: site for site in porting.of_role("quantization")}
-    nodes = origins(porting.module, given.node) if given is not None and given.node is not None else ()
-    return [made[node] for node in nodes if isinstance(node, cst.Call) and node in made] or [*made.values()]
+    return [made.get(each) for each in origins(porting.module, node) if isinstance(each, cst.Call)]
 
 
-def _asks(config: Site) -> bool:
-    """Whether a config surely asks for 4 or 8 bits."""
-    return any(flag is not None and flag.value.is_literal(True) for flag in map(config.argument, FLAGS))
+def _is_config(porting: Training, given: Argument) -> bool:
+    """Whether an argument is a config of bitsandbytes' wherever it isn't None."""
+    return next(reversed(_calls(porting, given.node)), None) is not None
 
 
-def _asks_when_run(code: str, flags: Sequence[str] = (), *, maybe_none: bool = True) -> str:
-    """`flags`: those of the config's attributes that say it."""
-    call = parsed(code)
-    if isinstance(call, ast.BoolOp) and isinstance(call.values[-1], ast.Call):
-        parts = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in call.values]
-        if isinstance(call.op, ast.Or):  # keywords beside a config
-            return " or ".join(_asks_when_run(part, flags) for part in parts)
-        asked = _asks_when_run(parts[-1])  # `args.quantize and BitsAndBytesConfig(...)`
+def _asks(porting: Training, config: Site) -> bool:
+    """Whether a config surely asks for 4 or 8 bits: no line of the script changes that."""
+    asked = any(flag is not None and flag.value.is_literal(True) for flag in map(config.argument, FLAGS))
+    return asked and not _set_flags(porting)
+
+
+def _set_flags(porting: Training) -> list[cst.Attribute]:
+    """Where the script sets a flag of a config that it has made: `config.load_in_4bit = args.four`."""
+    module = porting.module
+    if not re.search(rf"\.({'|'.join(FLAGS)})\s*=[^=]", module.text):
+        return []
+    targets = (node.target for node in inside(module.tree) if isinstance(node, cst.AssignTarget))
+    found = [target for target in targets if isinstance(target, cst.Attribute) and target.attr.value in FLAGS]
+    return [target for target in found if any(_calls(porting, target.value))]
+
+
+def _asks_when_run(code: str, flags: Sequence[str] = (), *, maybe_none: bool = True, anyway: bool = False) -> str:
+    """`flags`: those of the config's attributes that say it; `anyway`: a config quantises whatever they are."""
+    held = parsed(code)
+    if isinstance(held, ast.BoolOp) and isinstance(held.values[-1], ast.Call | ast.Dict):
+        parts = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in held.values]
+        if isinstance(held.op, ast.Or):  # keywords beside a config
+            return " or ".join(_asks_when_run(part, flags, anyway=anyway) for part in parts)
+        asked = _asks_when_run(parts[-1], anyway=anyway)  # `args.quantize and BitsAndBytesConfig(...)`
         return " and ".join(operand(part) for part in (*parts[:-1], *([asked] if asked != "True" else ())))
-    if not isinstance(call, ast.Call) or ast.unparse(call.func) != CLASS:
+    given = _flags_of(held)
+    if given is not None and anyway and isinstance(held, ast.Call):
+        return "True"
+    if given is None:
         asked = " or ".join(f"{atom(code)}.{flag}" for flag in flags)
         there = f"{atom(code)} is not None"
         if not asked or not maybe_none:
             return asked or there
         return f"{there} and ({asked})" if len(flags) > 1 else f"{there} and {asked}"
-    given = [keyword.value for keyword in call.keywords if keyword.arg in FLAGS]
-    flags = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in given]
-    return " or ".join(map(atom, flags))
+    texts = [ast.get_source_segment(f"({code})", value) or ast.unparse(value) for value in given]
+    return " or ".join(map(atom, texts))
+
+
+def _flags_of(held: ast.expr) -> list[ast.expr] | None:
+    """What a config that is made in place, or keywords, give for the flags; None for anything else."""
+    if isinstance(held, ast.Dict):
+        keys = [key.value if isinstance(key, ast.Constant) else None for key in held.keys]
+        return [value for key, value in zip(keys, held.values, strict=True) if key in FLAGS]
+    if isinstance(held, ast.Call) and ast.unparse(held.func) == CLASS:
+        return [keyword.value for keyword in held.keywords if keyword.arg in FLAGS]
+    return None
 
 
 def when_quantised(training: Training) -> bool | None:
     """Whether the base that a trainer gets is quantised: in all branches that load it, in none, or, None, in some or as
     the run decides."""
-    values = [branch.get(PLACE) for branch in training.loads.values()] or [training.value(PLACE)]
-    found = {None if value is not None and not value.known else not _is_plain(value) for value in values}
+    held, branches = training.value(PLACE), [branch.get(PLACE) for branch in training.loads.values()]
+    if not branches and held is not None and not held.known:
+        return True if not quantises_when_run(training, held) else None
+    found = {None if value is not None and not value.known else not _is_plain(value) for value in branches or [held]}
     return found.pop() if len(found) == 1 else None
 
 
@@ -166,16 +209,29 @@ def _read_config(porting: Training, given: Argument, versions: Mapping[str, str]
 
 
 def _say_off(porting: Training, given: Argument) -> None:
-    """Of a config whose flag only the run knows: what transformers does where it is off."""
-    made = next((site for site in _configs(porting, given) if not _asks(site)), None)
-    flags = [flag for flag in map(made.argument, FLAGS) if flag is not None] if made is not None else []
-    if not flags or not _holds_anyway(porting):
+    """Of a config whose flag only the run knows: what transformers does where it is off, and the port with it."""
+    made = next((site for site in _configs(porting, given) if not _asks(porting, site)), None)
+    held = [given.node, *origins(porting.module, given.node)][-1]
+    if isinstance(held, cst.Dict) and "quant_method" not in porting.module.code(held):
+        message = (
+            f"quantization_config={shown(given.text)}: where neither of its flags is True the GPU run raises, as a "
+        )
+        message += "dictionary doesn't say quant_method; the port loads the base whole."
+        porting.find("TP601", "info", message, WHOLE, given.line, given.column)
         return
-    shown = " and ".join(f"{flag.name}={flag.text}" for flag in flags)
-    message = (
-        f"{shown}: where that is False, transformers holds the base in 4 bits all the same; the port loads it whole."
-    )
-    porting.find("TP601", "info", message, WHOLE, flags[0].line, flags[0].column)
+    if made is None or not _holds_anyway(porting):
+        return
+    module, said = porting.module, []
+    for target in _set_flags(porting):
+        said.append((f"{module.code(target)} is set: where that is False", module.location(target)))
+    for flag in filter(None, map(made.argument, FLAGS)):
+        if not flag.value.is_literal(True):
+            said.append((f"{flag.name}={flag.text}: where that is False", (flag.line, flag.column)))
+    if not said and not made.unknown_keywords:
+        said.append((f"{CLASS} with neither flag", (made.line, made.column)))
+    for where, place in said:
+        message = f"{where}, transformers holds the base in 4 bits all the same, and so does the port."
+        porting.find("TP601", "info", message, WHOLE, *place)
 
 
 def _holds_anyway(porting: Training) -> bool:
@@ -194,9 +250,8 @@ def _read_keywords(porting: Training, given: Mapping[str, Argument | None]) -> N
     if name is None and _switched_off(known):
         return
     if name is None:
-        text = ", ".join(f"{name}={argument.text}" for name, argument in there.items())
         origin = next(iter(there.values())).value.origin
-        porting.fill({PLACE: Value("expression", f"{CLASS}({text})", origin)})
+        porting.fill({PLACE: Value("expression", _entries(there), origin)})
         return
     first = next(argument for argument in there.values() if argument.value.is_literal(True))
     porting.fill({PLACE: Value("literal", repr(name), first.value.origin)})
@@ -216,14 +271,18 @@ def _read_keywords_beside(porting: Training, site: Site, given: Argument) -> Non
     if _switched_off(known):
         return
     name = _format(known)
-    text = ", ".join(f"{name}={argument.text}" for name, argument in keywords.items())
     config = atom(held.code)
-    code = f"{config} or {quoted(name) if name is not None else f'{CLASS}({text})'}"
+    code = f"{config} or {quoted(name) if name is not None else _entries(keywords)}"
     porting.fill({PLACE: Value("expression", code, held.origin)})
     flag = next(keywords[name] for name in FLAGS if name in keywords)
     message = f"{flag.name}={flag.text} beside a quantization_config that the run may give: with both transformers 4.57"
     message += " raises, and the port quantises by the config; without one, by the keywords, as on the GPU."
     porting.find("TP601", "info", message, "Give one of them.", flag.line, flag.column)
+
+
+def _entries(given: Mapping[str, Argument]) -> str:
+    """Keywords of from_pretrained as `rt.load_model` takes them: these quantise by their flags alone."""
+    return f"{{{', '.join(f'{quoted(name)}: {argument.text}' for name, argument in given.items())}}}"
 
 
 def _format(known: Mapping[str, Value]) -> str | None:

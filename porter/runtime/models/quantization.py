@@ -25,6 +25,7 @@ from qwix._src.providers.ptq import PtqProvider, WithAux
 from qwix._src.utils import flax_util
 
 from ..facts.family import Linear, Tensor
+from ..facts.field_tables import version_key
 
 BLOCK = 64  # weights of a row of torch's (out, in) matrix that share a scale: bitsandbytes' default block size
 
@@ -42,6 +43,7 @@ CODE_BOOKS = {
     ),
 }
 QTYPES = ("nf4", "fp4", "int8")
+ANYWAY = (4, 38)  # transformers' AutoHfQuantizer.from_config takes a config that doesn't ask for 8 bits for one of 4
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,9 @@ class Quantization:
             raise ValueError("load_in_4bit and load_in_8bit are both True, but only one can be used at the same time")
         if fields.get("llm_int8_has_fp16_weight"):
             raise ValueError("llm_int8_has_fp16_weight=True trains 16-bit weights; a quantised base is frozen here")
-        if not fields.get("load_in_4bit") and not fields.get("load_in_8bit"):
+        if not fields.get("load_in_4bit") and not fields.get("load_in_8bit") and not _is_of_4_bits_anyway(asked):
             return None
-        qtype = (fields.get("bnb_4bit_quant_type") or "fp4") if fields.get("load_in_4bit") else "int8"
+        qtype = "int8" if fields.get("load_in_8bit") else fields.get("bnb_4bit_quant_type") or "fp4"
         if qtype not in QTYPES:
             raise ValueError(f"bnb_4bit_quant_type={qtype!r}: bitsandbytes has nf4 and fp4")
         return cls(str(qtype), tuple(fields.get("llm_int8_skip_modules") or ()))
@@ -80,6 +82,19 @@ class Quantization:
         """Whether bitsandbytes would replace this layer; transformers never does the head, and neither does this."""
         skipped = any(re.match(name, linear.hf) or linear.hf.endswith(name) for name in self.skip)
         return not skipped and not linear.hf.endswith("lm_head")
+
+
+def _is_of_4_bits_anyway(config: Any) -> bool:
+    """Whether transformers holds a model in 4 bits for a config with neither flag: from `ANYWAY` on.
+
+    A mapping is one where it says its method; others, and keywords of from_pretrained, quantise by their flags alone.
+    """
+    if isinstance(config, Mapping):
+        return "quant_method" in config
+    if getattr(config, "load_in_4bit", None) is None:
+        return False
+    release = getattr(config, "of_transformers", None)  # None: of the newest
+    return release is None or version_key(release) >= ANYWAY
 
 
 _READ = (
