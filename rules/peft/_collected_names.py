@@ -19,6 +19,7 @@ from ._followed_lines import Asked, Ends, Part, Returns, Unclear, Way, asked_of
 # The linear layers of a decoder layer, which every family has by these names.
 LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 ATTENTION = LAYERS[:4]
+HEAD = "lm_head"  # a linear of torch's, too, which bitsandbytes never holds
 # Where the decoder stands in a causal model, and in a multimodal one; some of its layers.
 DECODERS = ("model", "model.language_model")
 NUMBERS = (0, 1, 13, 47)
@@ -27,7 +28,7 @@ NUMBER = re.compile(r"(?<![A-Za-z_\d])\d+(?![A-Za-z_\d])")  # of a layer, in a t
 
 
 def collected_layers(module: Module, function: cst.FunctionDef) -> tuple[str, ...]:
-    """The linear layers, of `LAYERS`, that the names mean which a function gives; () where it isn't known."""
+    """The linear layers, of `LAYERS` and the head, that a function's names mean; () where it isn't known."""
     found = set[tuple[str, ...]]()
     texts = (node.value for node in inside(function.body) if isinstance(node, cst.SimpleString))
     if any(NUMBER.search(text) for text in texts):
@@ -44,7 +45,7 @@ def collected_layers(module: Module, function: cst.FunctionDef) -> tuple[str, ..
 def _parts(decoder: str) -> Iterator[Part]:
     """What `model.named_modules()` goes through."""
     yield from (Part(name, "other") for name in ("", "model", decoder, f"{decoder}.layers", f"{decoder}.norm"))
-    yield from (Part(f"{decoder}.embed_tokens", "embedding"), Part("lm_head", "head"))
+    yield from (Part(f"{decoder}.embed_tokens", "embedding"), Part(HEAD, "head"))
     for number in NUMBERS:
         layer = f"{decoder}.layers.{number}"
         within = ("", ".self_attn", ".mlp", ".mlp.act_fn", ".input_layernorm", ".post_attention_layernorm")
@@ -59,9 +60,11 @@ def _meant(parts: list[Part], names: object) -> tuple[str, ...]:
         raise Unclear
     held = [part for part in parts if any(part.name == name or part.name.endswith(f".{name}") for name in names)]
     layers = tuple(layer for layer in LAYERS if any(part.name.endswith(f".{layer}") for part in held))
-    if any(part.kind != "linear" for part in held) or len(held) != len(layers) * len(NUMBERS):
+    head = (HEAD,) if any(part.name == HEAD for part in held) else ()
+    others = any(part.kind not in ("linear", "head") for part in held)
+    if others or len(held) != len(layers) * len(NUMBERS) + len(head):
         raise Unclear
-    return layers
+    return layers + head
 
 
 def _every_way(module: Module, function: cst.FunctionDef, parts: list[Part]) -> Iterator[object]:

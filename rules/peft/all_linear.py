@@ -2,7 +2,8 @@
 
 What it does: a function that goes through `model.named_modules()`, keeps instances of torch's or bitsandbytes' Linear
 and returns their names without the head; its calls become PEFT's name for all of these. One that chooses among them
-(`if last in ("q_proj", "v_proj")`, `if "mlp" in name: continue`) becomes the names that it chooses.
+(`if last in ("q_proj", "v_proj")`, `if "mlp" in name: continue`) becomes the names that it chooses, and one that takes
+no head out those of all layers and the head, which gets adapters, too.
 Why: QLoRA scripts carry this function since before PEFT had the name; Tunix's model has no such modules.
 Safety: exact for the families that port. A function that does more, or whose choice only the run knows, stays.
 """

@@ -2,6 +2,8 @@
 
 import pytest
 
+from porter.text.expressions import quoted
+
 from .porting import port
 
 COLLECTS = """\
@@ -30,6 +32,9 @@ TRAINS = """\
     trainer.train()
     return trainer
 """
+
+
+TIED, UNTIED = "Qwen/Qwen3-0.6B", "meta-llama/Llama-2-7b-hf"
 
 
 def indented(text: str) -> str:
@@ -93,16 +98,31 @@ main()
     ("names", "targets"),
     [
         ('{"v_proj", "q_proj", "c_attn"}', '["q_proj", "v_proj"]'),
-        ('["q_proj", "lm_head"]', ""),
+        ('["q_proj", "lm_head"]', '["q_proj", "lm_head"]'),  # PEFT gives the head adapters as it does any other
+        ('["q_proj", "embed_tokens"]', '["q_proj"]'),  # no Linear
         ('("c_attn",)', ""),
     ],
 )
 def test_layers_that_a_list_names(names: str, targets: str) -> None:
-    trains = TRAINS.format(names="    wanted = layers(model)\n", targets="wanted")
+    trains = TRAINS.format(names="    wanted = layers(model)\n", targets="wanted").replace(TIED, UNTIED)
     found = port(HEAD.replace("bitsandbytes as bnb", "torch") + LISTED.format(names=names, trains=trains))
     assert (found.status == "ported") is bool(targets)
     assert (f"    wanted = {targets}\n" in found.after) is bool(targets)
     assert ("def layers" in found.after) is not bool(targets)
+
+
+@pytest.mark.parametrize("model", [TIED, UNTIED])
+@pytest.mark.parametrize("linear", ["torch.nn.Linear", "bnb.nn.Linear4bit"])
+def test_a_head_that_stays_among_the_names_gets_adapters(linear: str, model: str) -> None:
+    """bitsandbytes holds no head; a tied one is the embedding, which Qwix can't adapt."""
+    collects = COLLECTS.replace("bnb.nn.Linear4bit", linear).replace('    names.discard("lm_head")\n', "")
+    function = f"def find_all_linear_names(model):\n{collects}    return list(names)\n\n\n"
+    body = TRAINS.format(names="", targets="find_all_linear_names(model)").replace(TIED, model)
+    found = port(f"{HEAD}import torch\n\n\n{function}def main():\n{body}\nmain()\n")
+    head = linear == "torch.nn.Linear"
+    assert ("'lm_head']" in found.after) is head and ('"all-linear"' in found.after) is not head, found.after
+    assert found.status == ("partial" if head and model == TIED else "ported"), found.findings
+    assert "named_modules" not in found.after
 
 
 def test_layers_that_two_lists_name() -> None:
@@ -209,7 +229,8 @@ def test_what_a_call_gives_decides_the_choice(call: str, targets: str) -> None:
 def test_the_head_is_named_where_nothing_takes_it_out() -> None:
     stays = {'names.remove("lm_head")': "pass"}
     assert chosen(ADD, "layers(model, 4)", **stays) == EVERY  # bitsandbytes leaves the head as it is
-    assert chosen(ADD, "layers(model, 16)", **stays) == ""
+    every = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj lm_head".split()
+    assert chosen(ADD, "layers(model, 16)", **stays) == f"[{', '.join(map(quoted, every))}]"
     assert chosen(ADD, "layers(model, len(load_dataset.__name__))", **stays) == ""
 
 
