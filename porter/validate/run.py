@@ -23,7 +23,14 @@ from .comparing.left_behind import cut, not_compared
 from .comparing.tolerances import tolerances
 from .comparing.trace import Trace
 from .comparing.verdict import Check, Verdict, distinct
-from .environments.choose import port_python, releases_of, remember_python, remembered_python, source_python
+from .environments.choose import (
+    keeps_dropout,
+    port_python,
+    releases_of,
+    remember_python,
+    remembered_python,
+    source_python,
+)
 from .helping import cause_of_crash, crash_of, is_environment, last_error
 from .made_up_again import repaired
 from .observing.settings import LATE, Settings
@@ -321,6 +328,7 @@ def settings_for(
         (Path(work) / "project").write_text(str(project_of(source)), encoding="utf-8")
         (Path(work) / "capability.json").write_text(json.dumps(_capability(source)), encoding="utf-8")
         (Path(work) / "unsloth.json").write_text(json.dumps(_unsloth(source)), encoding="utf-8")
+        (Path(work) / "dropout.json").write_text(json.dumps(keeps_dropout(source)), encoding="utf-8")
     widest = max(tp for _, tp in (*([options.mesh] if options.mesh else []), *(options.meshes or ()), (1, 1)))
     unsloth, day = json.loads((Path(work) / "unsloth.json").read_text(encoding="utf-8"))
     return Settings(
@@ -342,6 +350,7 @@ def settings_for(
         capability=tuple(json.loads((Path(work) / "capability.json").read_text(encoding="utf-8"))),
         unsloth=unsloth,
         unsloth_day=day,
+        keeps_dropout=json.loads((Path(work) / "dropout.json").read_text(encoding="utf-8")),
     )
 
 

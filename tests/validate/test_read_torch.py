@@ -43,11 +43,16 @@ def test_a_merged_adapters_dropout_is_no_setting_of_the_training(adapter: str, f
     assert dropouts(model) == found
 
 
-@pytest.mark.parametrize(("given", "off"), [({}, True), ({"disable_dropout": False}, False)])
-def test_a_trainer_with_a_keyword_of_its_own_for_dropout(given: dict[str, bool], off: bool) -> None:
+@pytest.mark.parametrize(
+    ("given", "leaves_on", "off"),
+    [({}, False, True), ({"disable_dropout": False}, False, False), ({}, True, False)],  # True: a script of before it
+)
+def test_a_trainer_with_a_keyword_of_its_own_for_dropout(given: dict[str, bool], leaves_on: bool, off: bool) -> None:
+    told = []
+
     class Trainer:
         def __init__(self, args: Any) -> None:
-            keep_own_keyword(args, sys._getframe(1))
+            told.append(keep_own_keyword(args, sys._getframe(1), leaves_on=leaves_on))
 
     class Preferences(Trainer):
         def __init__(self, args: Any, disable_dropout: bool = True) -> None:
@@ -59,3 +64,4 @@ def test_a_trainer_with_a_keyword_of_its_own_for_dropout(given: dict[str, bool],
     Preferences(new, **given)
 
     assert (without_dropout(plain), without_dropout(old), without_dropout(new)) == (False, off, not off)
+    assert told == [False, leaves_on, False]

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ...extras import normal
+from ...recipe import Recipe
 from ...releases.history import LIBRARIES, history
 from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.sets import Chosen, choose, within_known
@@ -268,13 +269,27 @@ def uses_in(text: str) -> list[Use]:
 
 def releases_of(source: Path) -> dict[str, str]:
     """Each library's release and why, as porting the source reads it; nothing of a script that can't be read."""
+    recipe = _recipe_of(source)
+    return dict(recipe.versions) if recipe is not None else {}
+
+
+def keeps_dropout(source: Path) -> bool:
+    """Whether a trainer of `source` leaves its dropout on unless the script says otherwise, as porting reads it; the
+    release that it runs on may be a later one, which switches it off."""
+    if "DPOTrainer" not in program_text(source) or (recipe := _recipe_of(source)) is None:
+        return False
+    found = (each.values.get("lora.disable_dropout") for each in (recipe, *recipe.others))
+    return any(value is not None and value.kind == "default" and value.is_literal(False) for value in found)
+
+
+def _recipe_of(source: Path) -> Recipe | None:
     from ...errors import InputError
     from ...front.port_file import port_file
 
     try:
-        return dict(port_file(source).recipe.versions)
+        return port_file(source).recipe
     except InputError:
-        return {}
+        return None
 
 
 def _told(wanted: Wanted, about: dict[str, object]) -> str:

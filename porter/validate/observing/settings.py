@@ -32,7 +32,8 @@ class Settings:
     dropout, and this is the seed of its masks and of where its adapters start.
     `remedy` is what a crash before asked for (see `remedies.py`): the error that it prevents is `ended_with`.
     `capability` is the compute capability of the GPU that the source sees, `unsloth` the release that it
-    names, `unsloth_day` the day after which none was out that it was run with.
+    names, `unsloth_day` the day after which none was out that it was run with. `keeps_dropout`: its trainers of
+    preferences had no switch for dropout, where the release that it runs on has one, on.
     """
 
     work: str
@@ -60,6 +61,7 @@ class Settings:
     capability: tuple[int, int] = (8, 0)
     unsloth: str = ""
     unsloth_day: str = ""
+    keeps_dropout: bool = False
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")

@@ -69,7 +69,7 @@ from .multimodal_means import mean_as_multimodal, sums_means
 from .new_rows import average_new_rows
 from .observe_loops import patch_loops
 from .observer_torch import Observer
-from .read_torch import keep_own_keyword, marks
+from .read_torch import DROPOUT_STAYS, keep_own_keyword, marks
 
 # What of the arguments a CPU doesn't do, or does without a difference.
 ON_A_GPU = (
@@ -332,7 +332,8 @@ def patch_trainer(observer: Observer) -> None:
         if given is not None:
             observer.fold(given)
             without_reports(given)
-            keep_own_keyword(given, sys._getframe(1))
+            if keep_own_keyword(given, sys._getframe(1), leaves_on=observer.settings.keeps_dropout):
+                observer.substitutes.note(DROPOUT_STAYS)
         distilled.watch(type(self), observer.distilled)
         init(self, *args, **kwargs)
         if observer.flash:

@@ -13,6 +13,10 @@ from ..comparing.trace import MOST_RATES, Row, needed, rows_of_batch
 
 MOST_MARKS = 50_000
 OWN_KEYWORD = "_porter_disable_dropout"
+DROPOUT_STAYS = (
+    "the trainer's dropout is taken to be on, as in the script's release, which has no disable_dropout; the release "
+    "that the source ran on switches it off"
+)
 OPTIMIZER_ARGUMENTS = ("momentum", "dampening", "nesterov", "alpha", "centered", "lr_decay")
 
 
@@ -158,12 +162,16 @@ def without_dropout(args: Any) -> bool:
     return bool(getattr(args, "disable_dropout", getattr(args, OWN_KEYWORD, False)))
 
 
-def keep_own_keyword(args: Any, frame: FrameType | None) -> None:
-    """Keep on `args` what the trainers' `__init__` in `frame` and its callers were told of dropout."""
+def keep_own_keyword(args: Any, frame: FrameType | None, *, leaves_on: bool = False) -> bool:
+    """Keep on `args` what the trainers' `__init__` in `frame` and its callers were told of dropout, False of a script
+    that was for trainers without this keyword (`leaves_on`); whether one of them switches it off all the same."""
+    found = False
     while frame is not None and frame.f_code.co_name in ("__init__", "patched_init"):
         if "disable_dropout" in frame.f_locals and not hasattr(args, "disable_dropout"):
-            setattr(args, OWN_KEYWORD, bool(frame.f_locals["disable_dropout"]))
+            found = leaves_on and bool(frame.f_locals["disable_dropout"])
+            setattr(args, OWN_KEYWORD, bool(frame.f_locals["disable_dropout"]) and not leaves_on)
         frame = frame.f_back
+    return found
 
 
 def dropouts(model: Any) -> list[float]:

@@ -15,7 +15,7 @@ from porter.errors import InputError
 from porter.releases.versions import key
 from porter.source.project.pins import packages_installed, packages_of_project
 from porter.validate.environments import choose, make, store
-from porter.validate.environments.choose import imported_packages, source_python, wanted_releases
+from porter.validate.environments.choose import imported_packages, keeps_dropout, source_python, wanted_releases
 from porter.validate.environments.interpreter import ask
 from porter.validate.environments.make import CannotMake, _kept, constraints, environment_for, name_of
 from porter.validate.environments.sets import Wanted, era_of, release_sets, wanted_for
@@ -56,6 +56,21 @@ def test_a_transformers_older_than_all_is_the_first_that_is_known(tmp_path: Path
     wanted, _ = wanted_releases(script)
     assert wanted is not None and wanted.pins["transformers"] == "4.31.0"
     assert wanted.pins["accelerate"] != "0.20.3"  # transformers 4.31 is imported with none that old
+
+
+@pytest.mark.parametrize(
+    ("pin", "more", "keeps"), [("0.5.0", "", True), ("0.5.0", ", disable_dropout=True", False), ("0.7.4", "", False)]
+)
+def test_a_trainer_of_before_its_switch_keeps_dropout(pin: str, more: str, keeps: bool, tmp_path: Path) -> None:
+    """As porting reads it; it runs with 0.7.4, which has the switch on."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from transformers import AutoModelForCausalLM, TrainingArguments\nfrom trl import DPOTrainer\n"
+        "model = AutoModelForCausalLM.from_pretrained('meta-llama/Llama-2-7b-hf')\n"
+        f"DPOTrainer(model, args=TrainingArguments('out'), train_dataset=rows{more}).train()\n"
+    )
+    (tmp_path / "requirements.txt").write_text(f"trl=={pin}\n")
+    assert keeps_dropout(script) is keeps
 
 
 def test_what_is_installed_is_taken_for_todays_scripts() -> None:
