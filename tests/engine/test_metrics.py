@@ -119,7 +119,7 @@ def test_inputs_are_handed_on_by_either_name() -> None:
     ("settings", "metrics", "said"),
     [
         ('eval_strategy="steps", packing=True', BOTH, "compute_metrics with packing=True"),
-        ('eval_strategy="steps", packing=True, eval_packing=True', BOTH, "compute_metrics with eval_packing=True"),
+        ('eval_strategy="steps", packing=True, eval_packing=False', BOTH, "compute_metrics with packing=True"),
         ('eval_strategy="steps", padding_free=True', BOTH, "compute_metrics with padding_free=True"),
         (
             'eval_strategy="steps", load_best_model_at_end=True, metric_for_best_model="f1"',
@@ -136,8 +136,10 @@ def test_what_is_not_carried_over_is_named(settings: str, metrics: str, said: st
     assert any(said in finding.message for finding in found.findings if finding.severity == "error"), found.findings
 
 
-def test_packed_training_may_evaluate_rows_apart() -> None:
-    check_becomes(script('eval_strategy="steps", packing=True, eval_packing=False'), "rt.MetricsTrainer(")
+@pytest.mark.parametrize("packing", ["eval_packing=True", 'packing=True, packing_strategy="wrapped"'])
+def test_packed_rows_that_nothing_runs_together_have_metrics(packing: str) -> None:
+    """The collator does as the rows of training ask for."""
+    check_becomes(script(f'eval_strategy="steps", {packing}'), "rt.MetricsTrainer(")
 
 
 def test_the_best_is_chosen_by_a_metric() -> None:

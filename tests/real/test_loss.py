@@ -64,15 +64,19 @@ def test_loss_and_gradient_are_trl_s(
 
 
 @pytest.mark.parametrize(
-    ("packing", "family", "sampling"),
+    ("packing", "of_evaluation", "family", "sampling"),
     [
-        *((packing, family, "random") for packing in (False, True) for family in ("mistral", "gemma3")),  # two windows
-        (False, "mistral", "group_by_length"),
+        *(
+            (packing, None, family, "random") for packing in (False, True) for family in ("mistral", "gemma3")
+        ),  # two windows
+        (False, None, "mistral", "group_by_length"),
+        *((packing, not packing, "mistral", "random") for packing in (False, True)),
     ],
 )
 def test_mean_of_evaluation_losses_is_eval_loss(
-    tiny: Any, tiny_mesh: Any, tmp_path: Path, packing: bool, family: str, sampling: str
+    tiny: Any, tiny_mesh: Any, tmp_path: Path, packing: bool, of_evaluation: bool | None, family: str, sampling: str
 ) -> None:
+    """One collator serves both sets: documents of a packed evaluation see each other where training isn't packed."""
     from datasets import Dataset
     from flax import nnx
 
@@ -88,6 +92,7 @@ def test_mean_of_evaluation_losses_is_eval_loss(
         eval_dataset=Dataset.from_list(held_out),
         per_device_eval_batch_size=4,
         packing=packing,
+        eval_packing=of_evaluation,
         max_length=64,
         train_sampling_strategy=sampling,
     )

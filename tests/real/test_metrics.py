@@ -146,8 +146,9 @@ def test_sft_trainers_predictions_while_it_trains(
     same(ours, theirs)
 
     packed = SFTBatches(data, tokenizer, mesh, max_steps=1, batch_size=2, max_length=48, packing=True)
-    with pytest.raises(ValueError, match=r"packed or padding-free.*eval_packing=False"):
-        evaluate(own, packed.evaluation(held_out, batch_size=2))
+    for packing in (True, False):  # of the evaluation, which the same collator runs together
+        with pytest.raises(ValueError, match=r"packing or padding-free.*Set packing=False"):
+            evaluate(own, packed.evaluation(held_out, batch_size=2, packing=packing))
 
 
 def same(ours: Seen, theirs: Seen) -> None:

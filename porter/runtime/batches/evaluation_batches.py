@@ -59,11 +59,11 @@ class EvaluationBatches:
 
         ValueError for rows that TRL runs together: the Trainer counts a batch of them as one row.
         """
-        training, prepared, packing = self._parts
-        if training._sft_rows.flattens(packing) or prepared.tokens.parts is not None:
+        training, prepared, _ = self._parts
+        if training._sft_rows.flattens or prepared.tokens.parts is not None:
             raise ValueError(
-                "compute_metrics on packed or padding-free rows: TRL runs a batch's rows together, and the Trainer "
-                "cuts what it gathers as if they were apart. Set eval_packing=False and padding_free=False"
+                "compute_metrics under packing or padding-free: TRL runs a batch's rows together, and the Trainer cuts "
+                "what it gathers as if they were apart. Set packing=False and padding_free=False"
             )
         steps, first = [], 0
         for batch in self._dealt:

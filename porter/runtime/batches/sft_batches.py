@@ -143,6 +143,10 @@ class SFTBatches:
         )
         self._tokenizer = tokenizer
         self._mesh = mesh
+        strategy = self._release.packing_strategy(packing_strategy)
+        self._strategy = strategy
+        self._packing = strategy if packing else None
+        self._eval_packing = self._packing if eval_packing is None else strategy if eval_packing else None
         self._sft_rows = SFTRows(
             self._release,
             tokenizer,
@@ -152,6 +156,7 @@ class SFTBatches:
             completion_only_loss=completion_only_loss,
             assistant_only_loss=assistant_only_loss,
             label_mask=label_mask,
+            packing=self._packing,
             padding_free=padding_free,
             attention=attention,
             shuffle_dataset=shuffle_dataset,
@@ -164,10 +169,6 @@ class SFTBatches:
             unsloth=unsloth,
             draws=draws,
         )
-        strategy = self._release.packing_strategy(packing_strategy)
-        self._strategy = strategy
-        self._packing = strategy if packing else None
-        self._eval_packing = self._packing if eval_packing is None else strategy if eval_packing else None
         self._seed = seed
         multiple = pad_to_multiple_of if isinstance(pad_to_multiple_of, int) else 1  # "auto" is nothing on a GPU
         self._pad_to_multiple_of = multiple
@@ -192,9 +193,7 @@ class SFTBatches:
             shuffling=shuffling,
             tokens_of_all=average_tokens_across_devices,
             micro_batches_apart="mean" if mean_over == "micro_batch" else "sum" if label_smoothing > 0 else "",
-            width=np.sum
-            if self._sft_rows.flattens(self._packing)
-            else lambda lengths: rounded(np.max(lengths), multiple),
+            width=np.sum if self._sft_rows.flattens else lambda lengths: rounded(np.max(lengths), multiple),
         )
         self.steps_per_epoch, self.steps = self._steps.per_epoch, self._steps.count
         self.uneven_epochs = self._steps.uneven
@@ -339,7 +338,7 @@ class SFTBatches:
                     place,
                     prepared.tokens,
                     prepared.rows[int(row)],
-                    mask_first=self._sft_rows.masks_first(packing),
+                    mask_first=self._sft_rows.masks_first,
                 )
                 batch["scale"][place] = weight
             yield batch

@@ -20,7 +20,6 @@ Row = tuple[Span, ...]
 
 MAP_BATCH = 1000  # rows of one `datasets.map` batch, its default
 STRATEGIES = ("bfd", "bfd_split", "bfd-requeue", "ffd", "wrapped")
-APART = ("bfd", "bfd_split", "ffd")  # TRL's collator runs such rows together, each document with positions of its own
 
 
 def pack(spans: list[Span], max_length: int, strategy: str = "bfd", num_proc: int | None = None) -> list[Row]:

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 from porter.packs.api import Phase, step
+from porter.packs.runtime import trl_release
+from porter.packs.script import plain_version
 from porter.packs.training import LOSSES, Training, evaluation_sets, included, metrics_of, short_name, table_of
 
 PART_OF = "transformers"
@@ -15,7 +17,7 @@ OF_TRL = frozenset({"entropy", "mean_token_accuracy", "num_tokens", "aux_loss"})
 INCLUDED = ("inputs",)
 
 
-@step(Phase.READ, of="trainer", reads=("script values", "arguments_object", "data.eval_packing", "data.packing"))
+@step(Phase.READ, of="trainer", reads=("script values", "arguments_object", "data.packing"))
 def settle_metrics(porting: Training) -> None:
     """Findings for metrics, and for a choice of the best model by them, that the port doesn't have."""
     site, argument = porting.trainer, metrics_of(porting)
@@ -30,14 +32,16 @@ def settle_metrics(porting: Training) -> None:
         porting.change_fate(".include_for_metrics", fate="manual", target="", reason=reason)
         message = f"include_for_metrics={wanted}: {reason}."
         porting.find(site.rule, "error", message, "Leave it out.", argument.line, argument.column)
-    packing = "data.packing" if porting.known("data.eval_packing") is None else "data.eval_packing"
-    runs_together = [place for place in (packing, "data.padding_free") if porting.known(place) is True]
+    version = plain_version(porting.versions.get("trl", ""))
+    packs = trl_release(version or None).runs_together(str(porting.known("data.packing_strategy", "bfd")))
+    places = ("data.packing", "data.padding_free") if packs else ("data.padding_free",)  # one collator for both sets
+    runs_together = [place for place in places if porting.known(place) is True]
     if runs_together and table_of(porting, site).kind == "sft":
         keyword = runs_together[0].rpartition(".")[2]
         reason = "TRL runs a batch's rows together, and the Trainer cuts what it gathers as if they were apart"
         porting.change_fate(".compute_metrics", fate="manual", target="", reason=reason)
         message = f"compute_metrics with {keyword}=True: {reason}."
-        fix = "Set eval_packing=False and padding_free=False for the evaluation."
+        fix = "Set packing=False and padding_free=False."
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
 
 

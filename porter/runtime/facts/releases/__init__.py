@@ -15,6 +15,8 @@ from .prompts import PromptRelease
 
 TODAY = "1.16.0"  # the release that this runtime follows when none is named
 OLDEST = (0, 7)
+# How packing puts documents into rows that TRL's collator runs together, each with positions of its own.
+APART = ("bfd", "bfd_split", "ffd")
 # `Release.of_no_token` → the name under which batches say which padding has no token to see.
 BLIND = {"row": "sees_row", "mean": "averages_row", "past": "averages_past", "unpadded": "sees_nothing"}
 COUNTS_ATTENDED = (2025, 7, 7)  # Unsloth's release from which padding that has labels doesn't count among the tokens
@@ -78,6 +80,10 @@ class Release(PromptRelease):
             return "bfd_split" if self.since(1, 0) else "bfd-requeue"
         return asked
 
+    def runs_together(self, asked: str) -> bool:
+        """Whether `packing=True` has the collator run the rows of a batch together, those of evaluation as well."""
+        return self.packing_strategy(asked) in APART
+
     @property
     def shuffles_before_packing(self) -> bool:
         """Packing before 0.15 shuffled the packed rows; from 0.11 on also the texts of its buffer."""
@@ -134,8 +140,9 @@ class Release(PromptRelease):
 
     @property
     def policy_reference(self) -> str:
-        """What GRPO and RLOO compare adapters with: the `base` alone before 0.27, since then a copy of the `start`."""
-        return "start" if self.since(0, 27) else "base"
+        """What GRPO and RLOO compare adapters with: the `base` alone before 0.27, since then a copy of the `start`, as
+        GRPO did in 0.14."""
+        return "start" if self.since(0, 27) or not self.since(0, 15) else "base"
 
     @property
     def dealing(self) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ...facts.releases import Release
+from ...facts.releases import APART, Release
 from .. import rows, tokenization
-from ..packing import APART, Shuffles
+from ..packing import Shuffles
 from ..response_masks import CompletionOnly, IgnorePadding, LabelMask, OwnLabels
 from ..rows import Rows
 from . import older_rows, unsloth_rows
@@ -20,7 +20,8 @@ OF_TRANSFORMERS = (IgnorePadding, CompletionOnly)  # collators that keep the row
 class SFTRows:
     """The rows that one trainer makes of its datasets, those of training and of evaluation; arguments as in SFTBatches.
 
-    `padding_free`: whether rows that aren't packed are run together, too.
+    `packing`: the strategy that packs rows of training, or None. `padding_free`: whether rows that aren't packed are
+    run together, too. One collator serves both sets: it runs rows together, `flattens`, as those of training ask for.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class SFTRows:
         completion_only_loss: bool | None,
         assistant_only_loss: bool,
         label_mask: LabelMask | None,
+        packing: str | None,
         padding_free: bool,
         attention: str | None,
         shuffle_dataset: bool,
@@ -47,6 +49,7 @@ class SFTRows:
         draws: Shuffles | None,
     ) -> None:
         self._release, self._seed, self.padding_free = release, seed, padding_free
+        self.flattens, self._trains_packed = padding_free or packing in APART, packing
         self._tokenise = functools.partial(
             unsloth_rows.tokenised,
             tokenizer=tokenizer,
@@ -91,8 +94,10 @@ class SFTRows:
         Of a stream `max_steps` steps of `step_rows` rows are read; `steps_of`: how many full ones so many rows make.
         """
         dataset = self._tokenise(dataset)
+        packing = self._trains_packed if self._skip_prepare else packing
+        whole_rows = self.padding_free and self._trains_packed is None  # which the release doesn't cut
         dataset, preparation, buffered = self._plan(
-            dataset, packing=packing is not None, padding_free=self.flattens(packing), seed=self._seed
+            dataset, packing=packing is not None, padding_free=whole_rows or packing in APART, seed=self._seed
         )
         whole = self._takes_whole and preparation.tokenised and packing is None
         preparation = replace(preparation, keep=None) if whole else preparation
@@ -128,15 +133,12 @@ class SFTRows:
                 num_proc=self._num_proc,
                 buffered=buffered,
                 masks_first=self._release.masks_first_packed,
-                flattens=self.flattens(packing),
+                flattens=self.flattens,
             )
-        sees_all = self._joins if self.flattens(packing) else packing == "bfd-requeue"
+        sees_all = self._joins if self.flattens else packing in (*APART, "bfd-requeue")
         return rows.joined(made) if sees_all else made
 
-    def flattens(self, packing: str | None) -> bool:
-        """Whether TRL's collator runs the rows together, which masks the first label of every document."""
-        return self.padding_free or packing in APART
-
-    def masks_first(self, packing: str | None) -> bool:
-        """Whether the first label of every document is masked."""
-        return self.flattens(packing) and self._release.masks_first_packed and not self._joins
+    @property
+    def masks_first(self) -> bool:
+        """Whether the first label of every document is masked, as it is where documents run together."""
+        return self.flattens and self._release.masks_first_packed and not self._joins
