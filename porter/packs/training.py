@@ -10,7 +10,12 @@ from ..engine.dating.argument_releases import rewritten_by
 from ..engine.dating.model_families import first_release_of
 from ..engine.dating.row_order import shuffling_in
 from ..engine.draft.findings import NO_FAMILY, NO_TASK
-from ..engine.reading.checkpoints.saved_adapters import is_merged_into, was_trained
+from ..engine.reading.checkpoints.saved_adapters import (
+    has_anothers_adapters,
+    is_merged_into,
+    puts_in_twice,
+    was_trained,
+)
 from ..engine.reading.kbit_preparation import say_float32_between
 from ..engine.reading.quantization import when_quantised
 from ..engine.receipts.marking import about, also
@@ -65,6 +70,7 @@ __all__ = [
     "fill_site",
     "first_release_of",
     "follow",
+    "has_anothers_adapters",
     "in_callback",
     "in_reach",
     "included",
@@ -84,6 +90,7 @@ __all__ = [
     "other_models",
     "parameters_of",
     "plain_versions",
+    "puts_in_twice",
     "rest_reads",
     "rewritten_by",
     "say_float32_between",

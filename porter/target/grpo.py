@@ -132,7 +132,8 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     if porting.arguments_object:
         processes = processes_argument(porting, writing)
         kept = Arg(given(porting, f"{'RLOO' if rloo else 'GRPO'}Batches.from_args", porting.arguments_object))
-        further = [*_loaded_reference(porting)]
+        copied = porting.code.get("copied reference", "")
+        further = [*_loaded_reference(porting), *([Arg('"start"', "reference", copied)] if copied else [])]
         if _makes_tokenizer(porting):
             further.append(Arg('"left"', "truncation_side", "# of the tokenizer that the trainer makes itself"))
         call = Call(

@@ -286,6 +286,9 @@ def _reference(porting: Porting) -> Arg | None:
     if saved or (porting.inject is not None and porting.known("lora.init", True) is False):
         porting.imports.add("from flax import nnx")  # adapters that don't start at zero are part of the reference
         return Arg(f"nnx.clone({porting.names.model})", "ref_model")
+    if comment := porting.code.get("copied reference"):
+        porting.imports.add("from flax import nnx")
+        return Arg(f"nnx.clone({porting.names.model})", "ref_model", comment)
     if comment := porting.code.get("reference"):
         loaded = Call(porting.rt("load_reference"), [Arg(porting.names.model), Arg(porting.names.mesh)])
         return Arg(loaded, "ref_model", comment)

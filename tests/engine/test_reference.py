@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from .porting import check_becomes, port, rule_module
@@ -182,6 +185,78 @@ def test_whatever_was_done_to_the_model(kind: str, change: str) -> None:
     adapters = changed(kind, change).replace("processing_class", "peft_config=LoraConfig(r=4),\n    processing_class")
     of_adapters = port("from peft import LoraConfig\n" + adapters, source_trl="1.9.2").after
     assert '"checkpoint"' not in of_adapters and "load_reference" not in of_adapters
+
+
+ADAPTED = TRAINED.replace("train_dataset", "peft_config=LoraConfig(r=4), train_dataset")
+
+
+def adapted(kind: str, more: str = "") -> str:
+    """A trainer behind an SFTTrainer that has put adapters into the model of both."""
+    return "from peft import LoraConfig\n" + changed(kind, ADAPTED, more)
+
+
+@pytest.mark.parametrize(
+    ("kind", "copies", "loads"), [("GRPO", "0.18.2", "0.19.0"), ("DPO", "0.28.0", "0.29.0"), ("KTO", "1.1.0", "1.2.0")]
+)
+def test_a_model_with_the_adapters_of_the_trainer_before_is_a_whole_one(kind: str, copies: str, loads: str) -> None:
+    """As TRL 0.12.2, 0.18.1, 0.21.0, 0.28.0 and 1.16.0 did with it: what is copied has the adapters as they are."""
+    older, newer = (port(adapted(kind), source_trl=release) for release in (copies, loads))
+    clone = f"ref_model=nnx.clone(model),  # with the adapters that it has, as TRL {copies} copies it\n"
+    assert (clone in older.after) is (kind != "GRPO") and "reference=" not in older.after
+    assert ('reference="checkpoint"' if kind == "GRPO" else "rt.load_reference(model, mesh)") in newer.after
+    for found in (older, newer):
+        said = [one for one in found.findings if "takes it for a whole model" in one.message]
+        assert found.status == "ported" and [one.severity for one in said] == ["warning"]
+
+
+def test_kept_arguments_take_a_copy_with_the_adapters_of_the_trainer_before() -> None:
+    kept = adapted("GRPO").replace('args=GRPOConfig("out", beta=0.1)', "args=args")
+    made = "import json\nargs = GRPOConfig(**json.load(open('settings.json')))\nsft ="
+    kept = kept.replace("sft =", made)
+    assert 'reference="start",' in port(kept, source_trl="0.16.0").after
+    assert 'reference="checkpoint",' in port(kept, source_trl="0.22.0").after
+
+
+def test_adapters_that_are_put_in_twice_are_an_error() -> None:
+    twice = adapted("DPO").replace("train_dataset=rows,\n", "peft_config=LoraConfig(r=8), train_dataset=rows,\n")
+    found = port(twice, source_trl="0.22.0")
+    assert [one.severity for one in found.findings if "what was learned is lost" in one.message] == ["error"]
+
+
+def test_a_quantised_model_with_the_adapters_of_the_trainer_before_is_refused_there() -> None:
+    held = adapted("DPO").replace('("Qwen/Qwen3-0.6B")\nrows', '("Qwen/Qwen3-0.6B", load_in_4bit=True)\nrows')
+    said = [one.severity for one in port(held, source_trl="0.22.0").findings if "refuses to train" in one.message]
+    assert said == ["warning"]
+
+
+ZERO3, FSDP = {"zero_optimization": {"stage": 3}}, "distributed_type: FSDP\nnum_processes: 2\n"
+
+
+@pytest.mark.parametrize(
+    ("release", "launch", "loads"),
+    [
+        ("0.14.0", ZERO3, True),
+        ("0.18.1", ZERO3, True),
+        ("0.18.1", {"zero_optimization": {"stage": 2}}, False),
+        ("0.17.0", FSDP, False),
+        ("0.18.1", FSDP, True),
+    ],
+)
+def test_a_sharded_grpo_run_loads_its_reference_early(
+    release: str, launch: dict[str, dict[str, int]] | str, loads: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / ("fsdp.yaml" if isinstance(launch, str) else "ds.json")
+    file.write_text(launch if isinstance(launch, str) else json.dumps(launch))
+    options: dict[str, object] = {"source_trl": release, "launch_config": file}
+    assert ('reference="checkpoint"' in port(changed("GRPO", MERGED), **options).after) is loads
+    new = "from peft import LoraConfig\n" + changed("GRPO", MERGED)
+    new = new.replace("args=", "peft_config=LoraConfig(r=4), args=")
+    for text in (new, new.replace(MERGED, "").replace('-0.6B")\nrows', '-0.6B", load_in_4bit=True)\nrows')):
+        found = port(text, **options)
+        said = [one.severity for one in found.findings if "the port's is the base below the adapters" in one.message]
+        assert said == (["error"] if loads else []), found.findings
+    plain = port(new.replace(MERGED, ""), **options)
+    assert not any("loads its reference" in one.message for one in plain.findings)
 
 
 def test_a_loss_without_a_reference_loads_none() -> None:

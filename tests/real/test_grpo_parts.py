@@ -454,7 +454,8 @@ def test_the_reference_may_be_the_base_of_adapters(
     expected = said(base, "base")
     adapted = rt.apply_peft(base, {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj"]}, mesh, seed=1)
     nnx.update(adapted, jax.tree.map(lambda array: array + 0.1, nnx.state(adapted, nnx.LoRAParam)))
-    assert np.allclose(said(adapted, "base"), expected, rtol=0, atol=2e-5)
+    for reference in ("base", "checkpoint"):  # of which the base is
+        assert np.allclose(said(adapted, reference), expected, rtol=0, atol=2e-5)
     assert not np.allclose(said(adapted, "start"), expected, rtol=0, atol=1e-3)
     with pytest.raises(ValueError, match="reference='policy' is not known"):
         said(adapted, "policy")

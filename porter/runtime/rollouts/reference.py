@@ -43,7 +43,8 @@ def reference_logps(
     settings: Mapping[str, Any],
 ) -> Reference:
     """How the reference scores tokens, given what of the model doesn't train: by a copy of what does ("start"), by
-    adapters of zeros, which leave the base as it is ("base"), or by the checkpoint alone.
+    adapters of zeros, which leave the base as it is ("base"), or by the checkpoint alone, which is a model's base where
+    it has adapters.
 
     `policy`: `logps_of` of the model itself, with `settings`.
     """
@@ -53,6 +54,6 @@ def reference_logps(
         graph, *weights = nnx.split(loaded, trains, ...)
         own = jax.jit(partial(logps_of, graph, **settings))
         return Reference(weights, lambda rest, tokens: own(*weights, tokens))
-    off = reference == "base" and trains is nnx.LoRAParam
+    off = reference != "start" and trains is nnx.LoRAParam
     kept = jax.tree.map(lambda array: array * 0 if off else array, nnx.state(model, trains))
     return Reference(kept, partial(policy, kept))

@@ -5,18 +5,20 @@ Rank, scale and targets stand in the adapter's own adapter_config.json, which th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
-from ...script.fill_from_tables import fill_site, plain_version, table_of, trainers_known
+from ....source.calls import named_arguments
+from ...script.fill_from_tables import argument_at, fill_site, plain_version, table_of, trainers_known
 from ...script.flow import origins, put_in_again
 from ...script.sites import Argument, Site, facts_of
 from ...script.training import Training
 
 # The first release of TRL whose reference is a copy of the adapter that training starts from; before, the base alone.
 COPIES_ADAPTER = {"dpo": (0, 29), "kto": (1, 2), "grpo": (0, 27), "rloo": (0, 27)}
+COPIED_ALL = (0, 15)  # until then GRPOTrainer's reference was a copy of the whole model, but for its own peft_config
 
 
 def is_saved(porting: Training, site: Site) -> bool:
@@ -77,17 +79,42 @@ def leaves_adapter_out(porting: Training) -> bool:
 
 def was_trained(porting: Training) -> bool:
     """Whether a trainer in front of this one gets the same model."""
+    return any(_trainers_before(porting))
+
+
+def has_anothers_adapters(porting: Training) -> bool:
+    """Whether a trainer in front of this one puts adapters into the model that both get: that is done in place, and
+    this one, which gets the bare model, trains them without knowing of them."""
+    return porting.inject is None and not _gets_config(porting, porting.trainer) and _puts_adapters_in(porting)
+
+
+def puts_in_twice(porting: Training) -> bool:
+    """Whether a trainer in front of this one has put adapters into the model that this one puts its own into."""
+    return _gets_config(porting, porting.trainer) and _puts_adapters_in(porting)
+
+
+def _puts_adapters_in(porting: Training) -> bool:
+    before = {*_trainers_before(porting)}
+    return any(_gets_config(porting, site) for site in porting.sites if site.node in before)
+
+
+def _gets_config(porting: Training, trainer: Site | None) -> bool:
+    """Whether a trainer is given the configuration of adapters that it puts in."""
+    given = argument_at(porting, trainer, "lora.config") if trainer is not None else None
+    return given is not None and not given.value.is_literal(None)
+
+
+def _trainers_before(porting: Training) -> Iterator[cst.Call]:
+    """The trainers in front of this one that get the same model."""
     module, trainer = porting.module, porting.trainer
     assert trainer is not None
     model = trainer.argument("model")
     own = {*origins(module, model.node)} if model is not None else set()
     for call in module.calls_that(lambda call: (module.qualified(call.func) or "") in trainers_known(porting)):
-        named = [each.value for each in call.args if each.keyword is not None and each.keyword.value == "model"]
-        first = [each.value for each in call.args[:1] if each.keyword is None and not each.star]
+        given = named_arguments(call, ("model",)).get("model")
         if call is not trainer.node and module.span(call)[0] < module.span(trainer.node)[0]:
-            if any(own & {*origins(module, value)} for value in named or first):
-                return True
-    return False
+            if given is not None and own & {*origins(module, given)}:
+                yield call
 
 
 def is_merged_into(porting: Training) -> bool:
@@ -104,5 +131,8 @@ def starts_from_adapter(porting: Training) -> bool:
     trainer = porting.trainer
     assert trainer is not None
     release = plain_version(porting.versions.get(trainer.qualified.partition(".")[0], ""))
-    first = COPIES_ADAPTER.get(table_of(porting, trainer).kind)
+    kind = table_of(porting, trainer).kind
+    first = COPIES_ADAPTER.get(kind)
+    if kind == "grpo" and release and version_key(release) < COPIED_ALL:
+        return True
     return first is not None and (not release or version_key(release) >= first)
