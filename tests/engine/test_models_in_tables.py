@@ -128,6 +128,11 @@ WAYS: dict[str, tuple[dict[str, str], str, str]] = {
         "os.environ['MODEL']",
     ),
     "a variable of a command": ({"run.sh": "MODEL=THE_ID python train.py\n"}, "import os", "os.environ['MODEL']"),
+    "the default where a command sets no variable": (
+        {"README.md": "```\npython train.py\nMODEL=Qwen/Qwen3-8B python train.py\n```\n"},
+        "import os",
+        "os.environ.get('MODEL', 'THE_ID')",
+    ),
     "a path of a command": (
         {"run.sh": "python train.py model.name=THE_ID\n", "c.yaml": "model:\n  name: Qwen/Qwen3-8B\n"},
         "from omegaconf import OmegaConf\nc = OmegaConf.merge(OmegaConf.load('c.yaml'), OmegaConf.from_cli())",

@@ -67,12 +67,14 @@ def given_by_launches(script: Path) -> Launched:
             texts.append((file.name, "\n".join(line for line in lines if named.search(line)), folder))
     files: dict[str, None] = {}
     flags, variables, paths = (dict[str, set[tuple[str, str]]]() for _ in range(3))
+    always: set[str] | None = None
     for where, text, folder in texts:
         if script.name not in text and script.stem not in text:
             continue
         for given in _launches(text, script, folder, folders):
             words = given.words
             files.update(dict.fromkeys(word.rpartition("=")[2] for word in words if word.endswith(SETTINGS)))
+            always = {*given.variables} if always is None else always & {*given.variables}
             for name, value in given.variables.items():
                 variables.setdefault(name, set()).add((value, where))
             for word, behind in zip(words, [*words, "-"][1:], strict=True):
@@ -82,7 +84,7 @@ def given_by_launches(script: Path) -> Launched:
                     flags.setdefault(flag, set()).add((value, where))
                 elif (path := PATH.fullmatch(word)) is not None and not path[2].startswith("$"):
                     paths.setdefault(path[1], set()).add((path[2], where))
-    return Launched(tuple(files), _sure(flags), _sure(variables), _sure(paths))
+    return Launched(tuple(files), _sure(flags), _sure(variables), frozenset(always or ()), _sure(paths))
 
 
 def _sure(found: Mapping[str, set[tuple[str, str]]]) -> dict[str, tuple[str, str]]:

@@ -29,11 +29,13 @@ NOTED_VALUES = "dotenv_values"  # the function that gives what a `.env` file hol
 @dataclass(frozen=True)
 class Launched:
     """What a project's commands give a script: files of settings, and flags and variables of the environment, each
-    with a value and where that stands; of settings that a command sets by their path, `model.name=gpt2`, that."""
+    with a value and where that stands, `always` those variables that every command sets; of settings that a command
+    sets by their path, `model.name=gpt2`, that."""
 
     files: tuple[str, ...] = ()
     flags: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     variables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    always: frozenset[str] = frozenset()
     paths: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
@@ -64,7 +66,7 @@ class Settings(Tables):
         set_to = variable_set_in(self.trees[place], name)
         if set_to:
             return self.of(set_to[0], place, depth + 1) if len(set_to) == 1 else None
-        if name in self.launched.variables:
+        if name in self.launched.variables and (default is None or name in self.launched.always):
             return self.launched.variables[name]
         of_files = variable_in_files(name, self.script)
         if of_files is not None and (default is None or (of_files[1] == NOTED and self.reads_noted())):

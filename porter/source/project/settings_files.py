@@ -131,16 +131,16 @@ def _of_named(path: list[str], files: Iterable[str], script: Path) -> Iterator[t
     folders = project_folders(script.absolute(), above=ABOVE)
     for written in files:
         file = next((folder / written for folder in folders if is_file(folder / written)), None)
-        for folder in folders if file is None and "/" not in written else ():
-            file = file or _below(written, folder)
+        for above, folder in enumerate(folders if file is None and "/" not in written else ()):
+            file = file or _below(written, folder, (1,) if above else (1, 2))
         held = _at(path, file) if file is not None and not Path(written).is_absolute() else None
         if held:
             yield held, written
 
 
-def _below(name: str, folder: Path) -> Path | None:
-    """The only file of that name in the folders below one of the project's: `ROOT / "settings" / "train.yaml"`."""
-    found = [*chain.from_iterable(files_in(folder, tuple(f"{'*/' * depth}{name}" for depth in (1, 2))))]
+def _below(name: str, folder: Path, depths: tuple[int, ...]) -> Path | None:
+    """The only file of that name in the folders so far below one of the project's: `ROOT / "settings" / "a.yaml"`."""
+    found = [*chain.from_iterable(files_in(folder, tuple(f"{'*/' * depth}{name}" for depth in depths)))]
     return found[0] if len(found) == 1 else None
 
 
