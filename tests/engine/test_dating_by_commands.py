@@ -159,10 +159,12 @@ trainer.train()
         ("python train.py --eval_strategy no", ""),
         ("# python train.py --evaluation_strategy no", ""),
         ("python train.py --config sft.yaml", "sft.yaml"),
+        ("python train.py sft.json", "sft.json"),
     ],
 )
 def test_flags_of_the_command_line_date_it(tmp_path: Path, command: str, dated: str) -> None:
     (tmp_path / "sft.yaml").write_text("output_dir: out\nevaluation_strategy: epoch\n")
+    (tmp_path / "sft.json").write_text('{"output_dir": "out", "evaluation_strategy": "epoch"}')
     (tmp_path / "run.sh").write_text(f"#!/bin/bash\n{command}\n")
     (tmp_path / "dpo").mkdir()
     script = tmp_path / "src" / "train.py"
@@ -173,6 +175,24 @@ def test_flags_of_the_command_line_date_it(tmp_path: Path, command: str, dated: 
     assert (said in versions["trl"]) if said else ("evaluation_strategy" not in versions["trl"]), versions
     script.write_text(SCRIPT)  # which parses no command line
     assert "evaluation_strategy" not in port_file(script).recipe.versions["trl"]
+
+
+@pytest.mark.parametrize(
+    ("parse", "where"),
+    [
+        ('parse_json_file("sft.json")', "sft.json"),
+        ('parse_yaml_file(yaml_file="sft.yaml")', "sft.yaml"),
+        ('parse_dict(yaml.safe_load(open("sft.yaml")))', "what it parses"),
+        ('parse_dict({"output_dir": "out", "evaluation_strategy": "epoch"})', "what it parses"),
+    ],
+)
+def test_what_a_parser_reads_of_a_file_or_a_dictionary_dates_it(tmp_path: Path, parse: str, where: str) -> None:
+    """Such a port was read as the newest release, whose parser ends it."""
+    (tmp_path / "sft.yaml").write_text("output_dir: out\nevaluation_strategy: epoch\n")
+    (tmp_path / "sft.json").write_text('{"output_dir": "out", "evaluation_strategy": "epoch"}')
+    (tmp_path / "train.py").write_text(f"import yaml\n{PARSER}".replace("parse_args_into_dataclasses()", parse))
+    said = port_file(tmp_path / "train.py").recipe.versions["trl"]
+    assert f"TrainingArguments(evaluation_strategy=) of {where} " in said, said
 
 
 @pytest.mark.parametrize(("command", "reads"), [("-U trl", False), ("-q trl", True), ("-U peft", True)])

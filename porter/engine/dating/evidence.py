@@ -21,6 +21,7 @@ from ...releases.unsloth_uses import imported_before_unsloth, taken_by_unsloth
 from ...releases.uses import Use, uses_and_guards
 from ...runtime.facts.field_tables import version_key
 from ...source.calls import may_not_run
+from ...source.dictionaries.possible import possible_keys
 from ...source.launch.launched_with import words_of_launches
 from ...source.project.usual.ways import imports_usually
 from ..script.fill_from_tables import tables_of
@@ -40,6 +41,7 @@ EVIDENCE = "what dates it"
 ABLE = "the releases with all that is used"
 ADAPTED = ("trainers that get adapters twice",)
 ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "RLOO"))
+PARSED = re.compile(r"""\.parse_(?:json|yaml)_file\(\s*(?:\w+ *= *)?["']([^"'\n]+)["']""")
 GIVES_BACK = re.compile(r"(?m)^[ \t]*if not hasattr\(([\w.]+), *[\"'](\w+)[\"']\):[ \t]*(?:#.*)?\n?[ \t]*\1\.\2[ \t]*=")
 FLOORS = ("the oldest releases with what it uses",)
 
@@ -268,10 +270,17 @@ def _before_unsloth(porting: Training) -> frozenset[str]:
 
 
 def _given_by_launches(porting: Training, names: Sequence[str], library: str) -> Iterator[Evidence]:
-    """Flags of the project's shell scripts, and keys of the YAML that they name, which are fields of those classes."""
+    """Flags of the project's shell scripts, keys of the files that they name or the script gives its parser, which are
+    fields of those classes."""
     if LAUNCHED not in porting.answers:
-        parses = "ArgumentParser(" in porting.module.text or "TrlParser(" in porting.module.text
-        porting.answers[LAUNCHED] = words_of_launches(Path(porting.module.path)) if parses else {}
+        module = porting.module
+        parses = "ArgumentParser(" in module.text or "TrlParser(" in module.text
+        found = words_of_launches(Path(module.path), PARSED.findall(module.python)) if parses else {}
+        for call in module.calls if "parse_dict(" in module.text else ():
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "parse_dict" and call.args:
+                keys = possible_keys(module, call.args[0].value, call).found
+                found |= {key: "what it parses" for key in keys if key not in found}
+        porting.answers[LAUNCHED] = found
     seen = set()
     for word, file in porting.answers[LAUNCHED].items():
         for name in names:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 from ...files import is_file, is_folder
 from ..project.folders import files_in, project_folders
 from ..project.held_settings import Launched
+from ..project.settings_files import settings_of
 from .shell import ASSIGNMENT, ENVIRONMENT, commands_of, filled, names_script, words_of
 
 ENDINGS = (".sh", ".slurm", ".sbatch", ".job")  # of shell scripts: a cluster's scheduler is handed some
@@ -23,15 +24,18 @@ MODULE = ("-m", "--module")  # before a dotted name
 SETTINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 EXPORTED = re.compile(r"\s*(?:export|declare\s+-\w*x\w*)\s")
 PATH = re.compile(r"\+{0,2}([A-Za-z]\w*(?:\.\w+)*)=(.+)", re.S)  # of a setting, as Hydra and OmegaConf take them
+KEYED = (".yaml", ".yml", ".json")
 MOST_FILES, LARGEST = 60, 100_000
 FLAG = re.compile(r"--([A-Za-z]\w*)(?:=.*)?")
 KEY = re.compile(r"(?m)^([A-Za-z]\w*):")
 
 
-def words_of_launches(script: Path) -> dict[str, str]:
-    """The names of flags and of YAML keys, each with the file that has it (`run.sh`)."""
+def words_of_launches(script: Path, named: Iterable[str] = ()) -> dict[str, str]:
+    """The names of flags and of keys of settings, each with the file that has it (`run.sh`); `named`: files of settings
+    that the script itself gives its parser."""
     found: dict[str, str] = {}
     folders = project_folders(script.resolve())
+    settings = [*named]
     for file, folder in _shell_files(folders).items():
         text = _read(file)
         if script.name not in text and script.stem not in text:
@@ -40,11 +44,21 @@ def words_of_launches(script: Path) -> dict[str, str]:
             for word in given.words:
                 if flag := FLAG.fullmatch(word):
                     found.setdefault(flag[1], file.name)
-                for yaml in (word.rpartition("=")[2],) if word.endswith((".yaml", ".yml")) else ():
-                    place = next((folder / yaml for folder in folders if is_file(folder / yaml)), None)
-                    for key in KEY.findall(_read(place)) if place is not None else ():
-                        found.setdefault(key, place.name if place is not None else "")
+                settings += [word.rpartition("=")[2]] if word.endswith(KEYED) else []
+    for written in dict.fromkeys(settings):
+        place = next((folder / written for folder in folders if is_file(folder / written)), None)
+        for key in _keys(place) if place is not None else ():
+            found.setdefault(key, place.name if place is not None else "")
     return found
+
+
+def _keys(file: Path) -> Iterable[str]:
+    """The keys at the top of a file of YAML or JSON."""
+    text = _read(file)
+    if file.suffix != ".json":
+        return KEY.findall(text)
+    held = settings_of(text)
+    return [key for key in held if isinstance(key, str)] if isinstance(held, dict) else ()
 
 
 @dataclass(frozen=True)
