@@ -15,7 +15,7 @@ from itertools import pairwise
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import argument_of, calls_of, function_around, inside, origins, role_uses
+from porter.packs.script import Module, argument_of, calls_of, function_around, inside, origins, role_uses
 from porter.packs.training import Training, table_of
 
 PART_OF = "trl"
@@ -109,15 +109,28 @@ def _say_changed(porting: Porting) -> None:
     assert site is not None
     arguments = {porting.arguments_object, porting.config.variable if porting.config is not None else ""} - {"", None}
     for node in inside(module.tree):
-        target = node.target if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.AnnAssign) else None
-        if not isinstance(target, cst.Attribute) or module.code(target.value) not in arguments:
+        held, name = _set(module, node)
+        if held not in arguments or name in KEPT or module.span(node)[0] < module.span(site.node)[1]:
             continue
-        if target.attr.value in KEPT or module.span(target)[0] < module.span(site.node)[1]:
-            continue
-        message = f"{module.code(target)} is changed behind the trainer: transformers reads it when train() is called "
+        message = f"{held}.{name} is changed behind the trainer: transformers reads it when train() is called "
         message += "again; the port's batches, schedule and trainer are those of the first time."
         fix = "Make them anew for that training, or leave the setting as it is."
-        porting.find(RULE, "error", message, fix, *module.location(target))
+        porting.find(RULE, "error", message, fix, *module.location(node))
+
+
+def _set(module: Module, node: cst.CSTNode) -> tuple[str, str]:
+    """The object whose attribute a line sets, and which: `args.max_steps = 5`, `setattr(args, "max_steps", 5)`."""
+    target = node.target if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.AnnAssign) else None
+    if isinstance(target, cst.Attribute):
+        return module.code(target.value), target.attr.value
+    if isinstance(node, cst.Call) and module.code(node.func) == "setattr" and len(node.args) == 3:
+        name = node.args[1].value
+        return (
+            (module.code(node.args[0].value), str(name.evaluated_value))
+            if isinstance(name, cst.SimpleString)
+            else ("", "")
+        )
+    return "", ""
 
 
 def _repeats(porting: Training, call: cst.Call) -> bool:

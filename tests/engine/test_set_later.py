@@ -81,7 +81,7 @@ def test_what_is_set_behind_the_trainer(line: str) -> None:
         (f"{MADE}{TRAINER}{TRAIN}args.output_dir = 'other'\n", 0),
         (f"{MADE}{TRAINER}args.own = 2\nprint(args.learning_rate)\n{TRAIN}", 0),
         (f"{MADE}{TRAINER}def slower(given):\n    print(given)\nslower(args)\n{TRAIN}", 0),
-        (f"{MADE}{TRAINER}for rate in (1e-4, 5e-5):\n    {TRAIN}    args.learning_rate = rate\n", 1),
+        (f"{MADE}{TRAINER}for rate in (1e-4, 5e-5):\n    {TRAIN}    args.learning_rate = rate\n", 0),
         (f"{MADE}for rate in (1e-4, 5e-5):\n    args.learning_rate = rate\n    {TRAINER}    {TRAIN}", 0),
     ],
 )

@@ -61,11 +61,18 @@ def test_a_second_training_that_cannot_start_anew_is_an_error(script: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"), [("num_train_epochs = 2", 1), ("max_steps += 2", 1), ("learning_rate = 1e-5", 0)]
+    ("setting", "said"),
+    [
+        ("args.num_train_epochs = 2", 1),
+        ("args.max_steps += 2", 1),
+        ("setattr(args, 'max_steps', 2)", 1),
+        ("args.learning_rate = 1e-5", 0),
+        ("setattr(args, 'learning_rate', 1e-5)", 0),
+    ],
 )
 def test_settings_of_a_later_training_are_said(setting: str, said: int) -> None:
     script = sft_script(
-        between="args = SFTConfig('out', max_steps=5)", after=f"trainer.train()\nargs.{setting}\ntrainer.train()"
+        between="args = SFTConfig('out', max_steps=5)", after=f"trainer.train()\n{setting}\ntrainer.train()"
     )
     script = re.sub(r"args=SFTConfig\(.*\),\n", "args=args,\n", script)
     found = port(script)

@@ -1,4 +1,4 @@
-"""Settings that a script gives its arguments between the trainer and its `train()`.
+"""Settings that a script gives its arguments between the trainer and its first `train()`.
 
     trainer = Trainer(model, args=args, ...)
     args.learning_rate = 5e-5
@@ -55,13 +55,12 @@ def say_set_behind(porting: Training) -> None:
 
 
 def _is_between(module: Module, node: cst.CSTNode, site: Site, trains: list[cst.CSTNode]) -> bool:
-    """Whether a line comes behind the trainer, and before one that trains, perhaps in the next round of a loop."""
+    """Whether a line comes behind the trainer, and before all that trains: what is changed for a later training is
+    another's to say, as the optimizer is kept then."""
     if function_around(module, node) is not function_around(module, site.node) or module.span(node)[0] < site.end:
         return False
-    anew = {*module.ancestors(site.node)}
-    loops = {each for each in module.ancestors(node) if isinstance(each, cst.For | cst.While)} - anew
-    behind = (module.span(train)[0] > module.span(node)[0] for train in trains)
-    return any(behind) or any(loop in module.ancestors(train) for train in trains for loop in loops)
+    behind = [module.span(train)[0] > module.span(node)[0] for train in trains]
+    return bool(behind) and all(behind)
 
 
 def _change(porting: Training, use: Use) -> str | None:
