@@ -139,6 +139,30 @@ def test_rows_without_a_trained_token_are_dropped() -> None:
         make(rows[:1], max_length=5)
 
 
+UNTRAINED = [{"prompt": "a" * 9, "completion": "b"}, {"prompt": "c", "completion": "d"}]
+
+
+@pytest.mark.parametrize(
+    ("releases", "part"),
+    [
+        ({"trl": "0.20.0", "transformers": "4.45.2"}, "micro-batch"),
+        ({"trl": "1.3.0"}, "step"),
+        ({"trl": "1.9.0"}, ""),
+    ],
+)
+def test_rows_without_a_trained_token_that_a_release_kept_are_said(releases: dict[str, str], part: str) -> None:
+    said = f"1 row has no trained token: a {part} of such rows alone has a loss of NaN on the GPU and of 0 here"
+    assert (said in repr(make(UNTRAINED, max_length=5, **releases))) is bool(part)
+
+
+def test_a_batch_of_them_makes_the_evaluations_loss_nan() -> None:
+    batches = make(UNTRAINED, max_length=5, trl="1.3.0")
+    (alone,), (other,) = (batch["scale"].tolist() for batch in batches.evaluation(UNTRAINED, batch_size=1))
+    assert np.isnan(alone) and other == 0.5
+    (together,) = (batch["scale"].tolist() for batch in batches.evaluation(UNTRAINED, batch_size=2))
+    assert together == [0.5, 0.5]
+
+
 def test_drop_last_may_leave_nothing() -> None:
     with pytest.raises(ValueError, match="drop_last"):
         make(text_rows(1), drop_last=True)

@@ -111,6 +111,22 @@ def test_evaluation_weights_make_the_trainers_mean(mesh: Any) -> None:
     assert np.allclose(scales / 3, np.array([2 / 1, 2 / 1, 2 / 5, 2 / 5, 1 / 4]) / 5)
 
 
+def without_some_labels(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Rows of more than three tokens have nothing to train."""
+    made = collate(rows)
+    return {**made, "labels": np.where(made["attention_mask"].sum(axis=1, keepdims=True) > 3, -100, made["labels"])}
+
+
+def test_rows_without_a_label_are_said_and_make_an_evaluations_loss_nan(mesh: Any) -> None:
+    batches = TrainerBatches(Rows(10), without_some_labels, mesh, batch_size=2, accumulation=2)
+    assert "; 4 rows have no trained token: a step of such rows alone has a loss of NaN" in repr(batches)
+    older = TrainerBatches(Rows(10), without_some_labels, mesh, transformers="4.40.0")
+    assert "a micro-batch of such rows alone" in repr(older)
+    assert "no trained" not in repr(TrainerBatches(Rows(10), collate, mesh))
+    _, labelled, ignored = (batch["scale"].tolist() for batch in batches.evaluation(Rows(6), batch_size=2))
+    assert labelled == pytest.approx([3 * 2 / 2 / 6] * 2) and np.isnan(ignored).all()
+
+
 def test_each_batch_of_an_evaluation_may_stand_for_itself(mesh: Any) -> None:
     evaluation = TrainerBatches(Rows(4), collate, mesh).evaluation(Rows(6), batch_size=2)
     made = list(evaluation.singly())

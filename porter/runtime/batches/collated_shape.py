@@ -13,7 +13,8 @@ from .arrays import Batch
 
 
 class Shape:
-    """What all batches of a run have in common: T, and whether some tokens may not be seen; `tokens` of all rows.
+    """What all batches of a run have in common: T, and whether some tokens may not be seen; `tokens` of all rows, and
+    how many of these are `untrained`, without a token that is.
 
     `blind`: the name under which batches say which padding has no token to see, empty where it gets nothing of it.
     """
@@ -21,7 +22,7 @@ class Shape:
     def __init__(self, of_no_token: str = "nothing") -> None:
         self.length = LENGTH_MULTIPLE
         self.masked = False
-        self.tokens = 0
+        self.tokens = self.untrained = 0
         self.of_no_token = of_no_token
         self.blind = BLIND.get(of_no_token, "")
 
@@ -31,6 +32,7 @@ class Shape:
         for row in rows:
             shape.include(row)
             shape.tokens += len(row.ids)
+            shape.untrained += not row.labelled
         return shape
 
     def include(self, row: CollatedRow) -> None:

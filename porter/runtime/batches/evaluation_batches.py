@@ -91,7 +91,10 @@ class EvaluationBatches:
 
 
 def _row_weights(dealt: list[np.ndarray], counted: np.ndarray, per_process: int, rows: int) -> np.ndarray:
-    """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""
+    """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only.
+
+    A batch without a trained token makes the whole loss NaN, as in HF.
+    """
     weights = []
     seen = 0
     for batch in dealt:
@@ -99,5 +102,6 @@ def _row_weights(dealt: list[np.ndarray], counted: np.ndarray, per_process: int,
             share = batch[start : start + per_process]
             new = max(0, min(len(share), rows - seen))
             seen += len(share)
-            weights.append(np.full(len(share), new / max(1, counted[share].sum())))
+            total = counted[share].sum()
+            weights.append(np.full(len(share), new / total if total else math.nan if new else 0.0))
     return np.concatenate(weights) / min(rows, seen)

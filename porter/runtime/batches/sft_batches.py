@@ -277,6 +277,7 @@ class SFTBatches:
             f"as {self._micro_batches} x {size} tokens, "
             f"{1 - min(filled / slots, 1):.0%} padding"
             f"{'' if self._packing or self._sft_rows.padding_free else self._steps.firsts_lost(self._tokenizer)}"
+            f"{self._steps.untrained()}"
         )
 
     @property

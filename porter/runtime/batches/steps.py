@@ -19,6 +19,17 @@ from .deal_rows import Deal
 FIRSTS = "; padding in front of shorter rows predicts their first token on the GPU, which isn't trained here"
 
 
+def said_of_untrained(rows: int, *, by_step: bool) -> str:
+    """What is said of rows without a trained token; `by_step`: the GPU run's loss is a mean over the whole step."""
+    if not rows:
+        return ""
+    part = "step" if by_step else "micro-batch"
+    return (
+        f"; {rows} {'row has' if rows == 1 else 'rows have'} no trained token: a {part} of such rows alone has a loss "
+        "of NaN on the GPU and of 0 here, without a gradient on both"
+    )
+
+
 class Steps:
     """All optimizer steps of a run over `rows`; iterating gives (rows, share, widths) of each, all of shape (rows,).
 
@@ -149,6 +160,11 @@ class Steps:
 
     def _ranks(self, group: list[np.ndarray], processes: int) -> np.ndarray:
         return np.concatenate([np.arange(len(batch)) * processes // self._deal.batch_size for batch in group])
+
+    def untrained(self) -> str:
+        """What is said of rows without a trained token. Empty where there is none."""
+        none = int(np.sum(self._rows.trained + self._rows.firsts == 0))
+        return said_of_untrained(none, by_step=self._release.counts_tokens and not self._apart)
 
     def firsts_lost(self, tokenizer: Any) -> str:
         """What is said where the GPU run trained the first tokens of shorter rows, which padding in front of them

@@ -32,6 +32,7 @@ from .arrays import Batch, divisible, smoothed
 from .collated_shape import Shape
 from .deal_rows import Deal
 from .evaluation_sets import EvaluationSets, by_name
+from .steps import said_of_untrained
 from .trainer_evaluation import TrainerEvaluation
 
 _FIRST_LOOK = 64  # rows that are collated at a time to find the longest
@@ -255,11 +256,13 @@ class TrainerBatches:
 
     def __repr__(self) -> str:
         slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
+        by_step = self._mean_over == "step" and not self._label_smoothing
         return (
             f"{self.rows} rows, {self.steps} steps of {self._deal.step_rows} rows "
             f"as {self._micro_batches} x {self.batch_size} x {self.length} tokens, "
             f"{1 - min(self._shape.tokens / slots, 1):.0%} padding"
             f"{'; some tokens are predicted for or from padding, as on the GPU' if self._shape.masked else ''}"
+            f"{said_of_untrained(self._shape.untrained, by_step=by_step)}"
         )
 
     def evaluation(self, dataset: Any, *, batch_size: int = 8) -> TrainerEvaluation | EvaluationSets:

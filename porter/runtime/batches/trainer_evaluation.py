@@ -89,14 +89,20 @@ class TrainerEvaluation:
         return WholeBatches(steps, training._mesh, kept, training._label_smoothing, training._of_no_token)
 
     def _weights(self, rows: Sequence[CollatedRow], ranks: np.ndarray, seen: int) -> np.ndarray:
-        """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only."""
+        """What a token of each row counts in HF's eval_loss. Rows that accelerate repeats weigh in their batch only.
+
+        A batch without a trained token makes the whole loss NaN, as in HF.
+        """
         training, processes = self._parts[0], self._parts[0]._deal.processes
         firsts = training._release.evaluates_firsts and not training._label_smoothing
-        totals = np.bincount(ranks, weights=[row.labelled if firsts else row.trained for row in rows])
-        of_batch = 1 / np.maximum(1.0, totals)
-        if training._tokens_of_all and training._release.evaluates_by_token:
-            of_batch = processes * (of_batch if training._label_smoothing else 1 / max(1.0, totals.sum()))
+        totals: Any = np.bincount(ranks, weights=[row.labelled if firsts else row.trained for row in rows])
+        if training._tokens_of_all and training._release.evaluates_by_token and not training._label_smoothing:
+            totals = np.full(len(totals), totals.sum() / processes)
+        elif training._tokens_of_all and training._release.evaluates_by_token:
+            totals = totals / processes
+        of_batch = 1 / np.where(totals > 0, totals, math.nan)
         sizes = np.bincount(ranks)
         before = seen + np.cumsum(sizes) - sizes
         counted = np.clip(self.rows - before, 0, sizes)
-        return np.asarray((counted * of_batch)[ranks] / min(self.rows, sum(map(len, self._dealt))))
+        weights = np.where(counted > 0, counted * of_batch, 0.0)
+        return np.asarray(weights[ranks] / min(self.rows, sum(map(len, self._dealt))))
