@@ -180,9 +180,10 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
 def _of_prompts(porting: Porting, kind: str, release: str) -> list[Arg]:
     """How the release makes tokens of prompts; vLLM makes them itself where the tokenizer cuts."""
     own = releases.release(release or None)
-    if own.prompts_as_today(kind):
+    if own.samples_as_today(kind):
         return []
-    arguments = [Arg(quoted(release), "trl", "# prompts as in this release")]
+    asked_of = "log lines" if own.prompts_as_today(kind) else "prompts"
+    arguments = [Arg(quoted(release), "trl", f"# {asked_of} as in this release")]
     if not own.cuts_prompts_as_tokenizer(kind):
         return arguments
     vllm = sampled_by_vllm(porting)

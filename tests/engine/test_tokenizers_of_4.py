@@ -32,7 +32,12 @@ LOAD = "tok = AutoTokenizer.from_pretrained({})\n"
         ("'m', use_fast=False", "tok = rt.as_transformers_4(AutoTokenizer.from_pretrained('m'), use_fast=False)"),
         *(
             (f"'{name}'", f"tok = rt.as_transformers_4(AutoTokenizer.from_pretrained('{name}'))")
-            for name in ("HuggingFaceTB/SmolLM2-135M", "HuggingFaceTB/SmolLM-1.7B-Instruct", "unsloth/phi-4")
+            for name in (
+                "HuggingFaceTB/SmolLM2-135M",
+                "HuggingFaceTB/SmolLM-1.7B-Instruct",
+                "HuggingFaceTB/SmolLM-360M",
+                "unsloth/phi-4",
+            )
         ),
         ("'microsoft/phi-2'", "tok = AutoTokenizer.from_pretrained('microsoft/phi-2')"),
         ("'Qwen/Qwen2.5-7B'", "tok = AutoTokenizer.from_pretrained('Qwen/Qwen2.5-7B')"),

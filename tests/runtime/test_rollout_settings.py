@@ -91,7 +91,8 @@ def test_an_answer_that_is_begun_goes_on_in_the_releases_that_do(trl: str | None
 
 
 def test_a_configuration_says_how_its_release_makes_prompts() -> None:
-    assert settings("0.26.0", "GRPOConfig")["trl"] is None and settings("0.26.0", "RLOOConfig", of="rloo")["trl"]
+    assert settings("0.27.0", "GRPOConfig")["trl"] is None and settings("0.26.0", "GRPOConfig")["trl"]
+    assert settings("0.26.0", "RLOOConfig", of="rloo")["trl"]
     assert settings("0.25.1", "GRPOConfig")["trl"] == "0.25.1"
     by_vllm = settings("0.25.1", "GRPOConfig", use_vllm=True)
     assert (by_vllm["start_token"], by_vllm["truncation_side"]) == (True, "left")

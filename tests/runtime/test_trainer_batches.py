@@ -295,3 +295,14 @@ def test_sets_by_their_names_are_batches_of_each(mesh: Any) -> None:
     training = TrainerBatches(Rows(10), collate, mesh, epochs=1, batch_size=2)
     sets = training.evaluation({"few": Rows(3), "more": Rows(7)}, batch_size=2)
     assert {name: batches.rows for name, batches in sets.items()} == {"few": 3, "more": 7}
+
+
+def test_micro_batches_left_over_are_divided_by_their_own_tokens(tiny_mesh: Any) -> None:
+    """transformers 4.47 to 4.51 read `rows % accumulation` micro-batches behind an epoch's full steps, which ran into
+    the next epoch's first step with a count of their own (trainer.py: `get_batch_samples` before each group)."""
+    rows = [{"input_ids": [1, 2, 3], "labels": [1, 2, 3]} for _ in range(13)]
+    settings: dict[str, Any] = {"batch_size": 2, "accumulation": 4, "sampling": "sequential", "epochs": 2}
+    made = TrainerBatches(rows, collate_labels, tiny_mesh(1, 1), **settings, transformers="4.51.3")
+    second = list(made)[made.accumulation : 2 * made.accumulation]
+    scales = [batch["scale"][0] / made.accumulation for batch in second]
+    assert scales == pytest.approx([1 / 6, *[1 / 24] * 4])

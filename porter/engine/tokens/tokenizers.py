@@ -17,7 +17,9 @@ from ..script.training import in_reach
 RULE = "TP005"
 LOADS = re.compile(r"transformers\.(?:\w+\.)*(\w*Tokenizer(?:Fast)?)\.from_pretrained")
 # Published tokenizers that both releases load alike.
-ALIKE = re.compile(r"(?:^|[/_-])(?:qwen|gemma|(?:meta-)?llama-?3(?!\d*b)|smollm-?3|phi|gpt2|pythia)", re.IGNORECASE)
+ALIKE = re.compile(
+    r"(?:^|[/_-])(?:qwen|gemma|(?:meta-)?llama-?3(?!\d*b)|smollm-?3(?!\d*m)|phi|gpt2|pythia)", re.IGNORECASE
+)
 # Phi-4 as a Llama names GPT-2's class, as SmolLM 1 and 2 do: version 5 splits texts as GPT-2 does then.
 OTHERS = re.compile(r"deepseek|distill|mi[sx]tral|llama-?2|phi-4", re.IGNORECASE)
 BUILDS_ANEW = (5, 3)  # transformers' first release that loads tokenizers as the port's does

@@ -72,10 +72,14 @@ def older_steps(
             )
 
 
-def older_groups(
+Part = tuple[list[np.ndarray], list[np.ndarray]]
+"""The rows of micro-batches of one step, and of those whose tokens their loss was divided by."""
+
+
+def older_parts(
     epochs: Iterator[list[np.ndarray]], accumulation: int, *, steps: int, rows: int, transformers: str
-) -> Iterator[list[np.ndarray]]:
-    """The rows of the micro-batches of each of `steps` steps; `epochs` gives the micro-batches of one after another."""
+) -> Iterator[list[Part]]:
+    """The parts of each of `steps` steps; `epochs` gives the micro-batches of one after another."""
     held: dict[int, list[np.ndarray]] = {}
 
     def batches(epoch: int) -> list[np.ndarray]:
@@ -86,7 +90,19 @@ def older_groups(
     made = older_steps(
         lambda epoch: len(batches(epoch)), accumulation, steps=steps, rows=rows, transformers=transformers
     )
-    return ([batches(at)[number] for group in step for at, number in group.batches] for step in made)
+
+    def rows_of(places: list[Batch]) -> list[np.ndarray]:
+        return [batches(at)[number] for at, number in places]
+
+    return ([(rows_of(group.batches), rows_of(group.over)) for group in step] for step in made)
+
+
+def older_groups(
+    epochs: Iterator[list[np.ndarray]], accumulation: int, *, steps: int, rows: int, transformers: str
+) -> Iterator[list[np.ndarray]]:
+    """The rows of the micro-batches of each of `steps` steps."""
+    parts = older_parts(epochs, accumulation, steps=steps, rows=rows, transformers=transformers)
+    return ([batch for batches, _ in step for batch in batches] for step in parts)
 
 
 def _groups(batches: int, accumulation: int, rows: int) -> Iterator[range]:

@@ -147,7 +147,9 @@ class TrainerBatches:
             self.steps_per_epoch = max(self._deal.steps(epoch_rows, full=True), 1)
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
         self.batch_size = divisible(micro_batch or batch_size, mesh)
-        largest = accumulation if self._rounds_up else max(len(group) for group in self._groups())
+        largest = (
+            accumulation if self._rounds_up else max(sum(len(made) for made, _ in parts) for parts in self._parts())
+        )
         self._micro_batches = math.ceil(batch_size * largest / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
         self._shape = Shape.of(self._rows_of(self._dataset), self._of_no_token)
@@ -211,9 +213,15 @@ class TrainerBatches:
         return placed(self._made(first, first + self.steps_per_epoch), self._mesh)
 
     def _made(self, first: int, stop: int) -> Iterator[Batch]:
-        for group in itertools.islice(self._groups(), first, stop):
-            rows, places = self._collate(self._dataset, group, self._deal.batch_size)
-            scale = self._micro_batches * self._weights(rows, places)
+        for parts in itertools.islice(self._parts(), first, stop):
+            rows: list[CollatedRow] = []
+            weights: list[np.ndarray] = []
+            for batches, over in parts:
+                found, places = self._collate(self._dataset, batches, self._deal.batch_size)
+                whole = self._collate(self._dataset, over, self._deal.batch_size) if over is not batches else None
+                rows += found
+                weights.append(self._weights(found, places, whole))
+            scale = self._micro_batches * np.concatenate(weights)
             yield from self._assemble(rows, scale, self._micro_batches, self.batch_size, self._shape)
 
     @property
@@ -221,37 +229,46 @@ class TrainerBatches:
         """Whether an epoch's short last group is a step of its own; of a stream's passes only full steps count."""
         return self._release.rounds_steps_up or self._passes is not None
 
-    def _groups(self) -> Iterator[list[np.ndarray]]:
-        """The micro-steps of each optimizer step."""
+    def _parts(self) -> Iterator[list[older.Part]]:
+        """The micro-steps of each optimizer step, in parts whose loss was divided by the tokens of others."""
         if self._passes is not None:
-            return self._deal.groups(self._passes, full=True)
+            return ([(group, group)] for group in self._deal.groups(self._passes, full=True))
         orders = order.epoch_orders(self.rows, **self._sampling)
         if self._rounds_up:
-            return self._deal.groups(orders)
-        return older.older_groups(
+            return ([(group, group)] for group in self._deal.groups(orders))
+        parts = older.older_parts(
             (self._deal.batches(epoch) for epoch in orders),
             self._deal.accumulation,
             steps=self.steps,
             rows=self.rows,
             transformers=self._release.transformers,
         )
+        if self._mean_over == "step" and not self._label_smoothing:
+            return parts
+        return ([(group, group)] for step in parts if (group := [batch for batches, _ in step for batch in batches]))
 
-    def _weights(self, rows: Sequence[CollatedRow], places: np.ndarray) -> np.ndarray:
-        """What a token of each row counts in the step's loss, (n,)."""
+    def _weights(
+        self,
+        rows: Sequence[CollatedRow],
+        places: np.ndarray,
+        whole: tuple[Sequence[CollatedRow], np.ndarray] | None = None,
+    ) -> np.ndarray:
+        """What a token of each row counts in the step's loss, (n,); of a mean over the tokens of `whole`, where these
+        are others."""
         processes = self._deal.processes
         if self._mean_over == "micro_batch":
             made = int(places[:, 0].max()) + 1 if self._divides_by_made else self._deal.accumulation
             together, means = places[:, 0] * processes + places[:, 1], made * processes
         elif self._label_smoothing:
             together, means = places[:, 0] * processes + places[:, 1], 1 if self._tokens_of_all else processes
-        elif self._tokens_of_all:
-            together, means = np.zeros(len(rows), int), 1
         else:
-            together, means = places[:, 1], processes
+            together, means = (np.zeros(len(rows), int), 1) if self._tokens_of_all else (places[:, 1], processes)
         counts_firsts = self._release.counts_firsts and self._mean_over == "step" and not self._label_smoothing
         attended = self._release.counts_attended and self._mean_over == "step" and not self._label_smoothing
-        counted = [row.labelled if counts_firsts else row.seen if attended else row.trained for row in rows]
-        totals = np.bincount(together, weights=counted)
+        of_all, all_places = (rows, places) if whole is None else whole
+        counted = [row.labelled if counts_firsts else row.seen if attended else row.trained for row in of_all]
+        ranks = together if whole is None else all_places[:, 1] * (not self._tokens_of_all)
+        totals = np.bincount(ranks, weights=counted, minlength=int(together.max()) + 1)
         return 1 / (means * np.maximum(totals, 1.0)[together])
 
     def __repr__(self) -> str:

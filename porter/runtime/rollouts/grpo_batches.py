@@ -25,6 +25,7 @@ from flax import nnx
 from ..batches.arrays import Batch, divisible
 from ..facts.files import to_host
 from ..facts.lengths import rounded
+from ..facts.releases import release
 from ..generation.prompts import (
     check_context,
     micro_steps_of,
@@ -65,11 +66,11 @@ class GRPOBatches:
     it is now, with new adapters the base model; with `reference="base"` it has none, as before 0.27, which differs
     where they come from a folder; with "checkpoint" a model without adapters is loaded anew for it, see
     `load_reference`. The other arguments are GRPOConfig's, with its names and defaults (`epochs`: num_train_epochs).
-    `max_prompt_length`, of releases before 0.26, cuts longer prompts. `trl`: prompts are made as in that release, see
-    facts/releases/prompts.py; `start_token` and `truncation_side` are its own where they are None. `only_eos_token`, of
-    releases before 1.15, ends completions at the tokenizer's end token alone, not at every one of the checkpoint's
-    generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before 0.16) where it isn't
-    `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
+    `max_prompt_length`, of releases before 0.26, cuts longer prompts. `trl`: prompts and log lines are as in that
+    release, see facts/releases/prompts.py; `start_token` and `truncation_side` are its own where they are None.
+    `only_eos_token`, of releases before 1.15, ends completions at the tokenizer's end token alone, not at every one of
+    the checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before
+    0.16) where it isn't `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
     `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py),
     `leftovers` what becomes of an epoch's prompts that fill none (prompt_order.py); without `divides_by_made` a step of
     fewer micro-steps is divided by `accumulation` all the same, see `Release.divides_by_made`.
@@ -171,6 +172,7 @@ class GRPOBatches:
         self.rows = math.prod(self._source) * self.steps_per_epoch if max_steps > 0 else len(self._rows)
         self.state = TrainerState(max_steps=self.steps, num_train_epochs=math.ceil(self.steps / self.steps_per_epoch))
 
+        self._whole_spread = trl is None or release(trl).logs_whole_spread or scale_rewards == "batch"
         as_release = prompt_settings(self.KIND, trl, tokenizer, start_token, truncation_side)
         self._prompts = tokenised_prompts(
             self._rows, tokenizer, max_prompt_length, chat_template_kwargs or {}, **as_release
@@ -297,7 +299,15 @@ class GRPOBatches:
         for rollout, advantage in zip(rollouts, advantages, strict=True):
             rollout.advantage, rollout.tokens = float(advantage), tokens
         names, weights = self._rewards.names, self._rewards.weights
-        said = said_of(rewards, completions, cut, names=names, weights=weights, generations=self._generations)
+        said = said_of(
+            rewards,
+            completions,
+            cut,
+            names=names,
+            weights=weights,
+            generations=self._generations,
+            whole_spread=self._whole_spread,
+        )
         return self._dealt(rollouts, number), said | self._said_by_rewards
 
     def _dealt(self, rollouts: list[Rollout], number: int) -> list[list[Rollout]]:

@@ -32,19 +32,31 @@ def said_of(
     names: Sequence[str],
     weights: np.ndarray,
     generations: int,
+    whole_spread: bool = True,
 ) -> dict[str, float]:
-    """TRL's metrics of a generation batch: `rewards` (completions, functions), and which completions were cut off."""
+    """TRL's metrics of a generation batch: `rewards` (completions, functions), and which completions were cut off.
+
+    `whole_spread`: `reward_std` is of all completions, not the mean of those of the groups.
+    """
     total = weighted(rewards, weights)
     lengths = [len(ids) for ids in completions]
     with np.errstate(invalid="ignore"):
-        spread = np.nanstd(total.reshape(-1, generations), axis=1)
+        groups = total.reshape(-1, generations)
+        spread = np.nanstd(groups, axis=1)
+        of_groups = float(np.mean(np.nanstd(groups, axis=1, ddof=1))) if generations > 1 else math.nan
         said = {
             "reward": float(np.nanmean(total)) if not np.isnan(total).all() else math.nan,
-            "reward_std": float(np.nanstd(total, ddof=1)) if (~np.isnan(total)).sum() > 1 else math.nan,
+            "reward_std": _deviation(total) if whole_spread else of_groups,
             "frac_reward_zero_std": float(np.mean(np.isclose(spread, 0))),
         }
         for name, column in zip(names, rewards.T, strict=True):
             said[f"rewards/{name}/mean"] = float(np.nanmean(column)) if not np.isnan(column).all() else math.nan
+            said[f"rewards/{name}/std"] = _deviation(column)
     said["completions/mean_length"] = sum(lengths) / len(lengths)
     said["completions/clipped_ratio"] = sum(cut) / len(cut)
     return said
+
+
+def _deviation(values: np.ndarray) -> float:
+    """The standard deviation of a sample, as TRL's nanstd: NaN of fewer than two values."""
+    return float(np.nanstd(values, ddof=1)) if (~np.isnan(values)).sum() > 1 else math.nan

@@ -127,13 +127,22 @@ def _settle_scale(args: Any) -> None:
     args.scale_rewards = {"True": "group", "False": "none"}.get(str(args.scale_rewards), args.scale_rewards)
 
 
+def _settle_warmup(args: Any, *, older: bool) -> None:
+    """A ratio as `warmup_steps` below 1; `older` than transformers 5 the steps came first, and 1 was all of them."""
+    ratio = args.warmup_ratio
+    if ratio is None or (older and args.warmup_steps):
+        return
+    if older and not 0 <= ratio <= 1:
+        raise ValueError(f"warmup_ratio must lie in range [0,1]; got {ratio}")
+    args.warmup_steps = math.nextafter(1.0, 0.0) if older and ratio == 1 else ratio
+
+
 def _settle_training(args: Any, rows: Mapping[str, Row]) -> None:
     args.output_dir = os.path.expanduser("trainer_output" if args.output_dir is None else args.output_dir)
     evaluation = "eval_strategy" if "eval_strategy" in rows else "evaluation_strategy"
     for name in (*_ENUMS, evaluation):
         setattr(args, name, _one_of(name, getattr(args, name), rows[name]))
-    if args.warmup_ratio is not None and not (rows["warmup_ratio"].default == "0.0" and args.warmup_steps):
-        args.warmup_steps = args.warmup_ratio  # before transformers 5 the steps came first
+    _settle_warmup(args, older=rows["warmup_ratio"].default == "0.0")
     _settle_steps(args, getattr(args, evaluation))
     _check_best(args, getattr(args, evaluation))
     args.report_to = _trackers(args.report_to, rows["report_to"])

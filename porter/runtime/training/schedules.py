@@ -25,6 +25,7 @@ def hf_schedule(
     learning_rate: float,
     *,
     warmup_steps: float = 0,
+    warmup_ratio: float | None = None,
     steps: int,
     kwargs: Mapping[str, Any] | None = None,
     shares: bool = True,
@@ -39,6 +40,8 @@ def hf_schedule(
             `MultiStepLR` or `ExponentialLR`, with its further arguments as `kwargs`.
         learning_rate: peak rate.
         warmup_steps: optimizer steps of warm-up; a number below 1 is a share of `steps`, rounded up.
+        warmup_ratio: a share of `steps`, rounded up, 1 being all of them; before transformers 5 that wasn't
+            `warmup_steps` by another name.
         steps: optimizer steps of the whole run.
         kwargs: `lr_scheduler_kwargs`.
         shares: False counts a `warmup_steps` below 1 as that part of one step, as transformers before 4.42 does.
@@ -48,7 +51,8 @@ def hf_schedule(
         A function from the number of updates made to the rate, float32; constant after `steps`.
 
     Raises:
-        ValueError: for a schedule that follows the evaluation loss or is unknown, or for missing settings.
+        ValueError: for a schedule that follows the evaluation loss or is unknown, for missing settings, and for a
+            ratio beyond 0 to 1.
         TypeError: for a setting that the schedule doesn't have, and for a rate that is text.
     """
     if isinstance(learning_rate, str):
@@ -61,7 +65,12 @@ def hf_schedule(
         raise ValueError(f"lr_scheduler_type={name!r} follows the evaluation loss; an optax schedule can't see it")
     if name not in _SCHEDULES:
         raise ValueError(f"unknown lr_scheduler_type {name!r}; known: {', '.join(_SCHEDULES)}")
-    warmup = hf_warmup_steps(warmup_steps, steps) if shares else warmup_steps
+    if warmup_ratio is not None and not 0 <= warmup_ratio <= 1:
+        raise ValueError(f"warmup_ratio must lie in range [0,1]; got {warmup_ratio}")
+    if warmup_ratio is not None:
+        warmup: float = math.ceil(steps * warmup_ratio)
+    else:
+        warmup = hf_warmup_steps(warmup_steps, steps) if shares else warmup_steps
     # Two schedules never see lr_scheduler_kwargs: transformers doesn't pass them on.
     settings = {} if name in ("constant", "constant_with_warmup") else dict(kwargs or {})
     factor = _SCHEDULES[name](warmup, steps, float(learning_rate), **settings)

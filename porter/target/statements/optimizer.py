@@ -144,7 +144,9 @@ def _general(porting: Porting, rate: str, steps: str) -> Call:
     place = warmup_place(porting)
     warmup = porting.value(place)
     if warmup is not None and not warmup.is_literal(None, 0, 0.0):
-        arguments.append(Arg(mark(porting, place) + porting.text(place), "warmup_steps"))
+        older = version_key(porting.versions.get("transformers", "5")) < (5,)
+        keyword = "warmup_ratio" if older and place == "schedule.warmup_ratio" else "warmup_steps"
+        arguments.append(Arg(mark(porting, place) + porting.text(place), keyword))
     arguments.append(Arg(steps, "steps"))
     kwargs = porting.value("schedule.kwargs")
     if own := _own_arguments(porting):

@@ -17,6 +17,15 @@ class PromptRelease(PreferenceRelease):
         """Whether prompts that are text get the tokenizer's start token; before, nothing was added to them."""
         return self.since(*AS_TODAY[kind])
 
+    def samples_as_today(self, kind: str) -> bool:
+        """Whether prompts, and what log lines say of rewards, are as in today's."""
+        return self.prompts_as_today(kind) and self.logs_whole_spread
+
+    @property
+    def logs_whole_spread(self) -> bool:
+        """Whether `reward_std` is of all that was sampled at once (from 0.27 on); before, a mean of the groups'."""
+        return self.since(0, 27)
+
     def cuts_prompts_as_tokenizer(self, kind: str) -> bool:
         """Whether the tokenizer cut prompts to `max_prompt_length`, where its `truncation_side` says (from 0.24 on).
 
