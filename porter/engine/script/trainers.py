@@ -88,7 +88,7 @@ def reached(module: Module, site: Site, rivals: Sequence[Site], uses: Sequence[V
     for use in uses:
         function, start, last = places.of(use)
         if function is own:
-            held = last <= site.start <= start and not _are_apart(module, site.node, use)
+            held = last <= site.start <= start and not are_apart(module, site.node, use)
         else:
             held = function not in places.functions
         if held or use is site.node:
@@ -203,7 +203,7 @@ def _block(module: Module, node: cst.CSTNode) -> cst.CSTNode | None:
     return next((item for item in module.ancestors(node) if isinstance(item, cst.BaseSuite | cst.Module)), None)
 
 
-def _are_apart(module: Module, one: cst.CSTNode, later: cst.CSTNode) -> bool:
+def are_apart(module: Module, one: cst.CSTNode, later: cst.CSTNode) -> bool:
     """Whether two nodes stand in branches of which only one runs."""
     branches = _branches(module, later)
     nested = bisect_right(branches, module.span(one)[0], key=lambda branch: module.span(branch[0])[0])

@@ -14,6 +14,7 @@ from ....source.calls import named_arguments
 from ...script.fill_from_tables import argument_at, fill_site, plain_version, table_of, trainers_known
 from ...script.flow import origins, put_in_again
 from ...script.sites import Argument, Site, facts_of
+from ...script.trainers import are_apart
 from ...script.training import Training
 
 # The first release of TRL whose reference is a copy of the adapter that training starts from; before, the base alone.
@@ -112,7 +113,8 @@ def _trainers_before(porting: Training) -> Iterator[cst.Call]:
     own = {*origins(module, model.node)} if model is not None else set()
     for call in module.calls_that(lambda call: (module.qualified(call.func) or "") in trainers_known(porting)):
         given = named_arguments(call, ("model",)).get("model")
-        if call is not trainer.node and module.span(call)[0] < module.span(trainer.node)[0]:
+        behind = module.span(call)[0] >= module.span(trainer.node)[0]
+        if not behind and not are_apart(module, call, trainer.node):
             if given is not None and own & {*origins(module, given)}:
                 yield call
 
