@@ -148,6 +148,22 @@ def test_what_a_place_asks_for_of_another_library_is_said(tmp_path: Path) -> Non
     assert said.startswith("requirements.txt asks for trl==0.24.0 beside transformers==4.50.0, which goes against what")
 
 
+def test_files_that_contradict_each_other_are_named_with_the_one_that_is_read(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("trl==0.24.0\n")
+    (tmp_path / "requirements-eval.txt").write_text("trl==0.23.0\ntransformers\n")
+    (tmp_path / "environment.yml").write_text("dependencies:\n  - pip:\n    - trl==0.22.0\n    - peft\n")
+    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["trl>=0.20"]\n')
+    (tmp_path / "train.py").write_text(SCRIPT)
+    found = port_file(tmp_path / "train.py")
+    said = [(each.severity, each.message) for each in found.findings if "read as the first" in each.message]
+    asks = "requirements.txt asks for trl==0.24.0"
+    assert sorted(said) == [
+        ("info", f"{asks}, requirements-eval.txt for trl==0.23.0: read as the first."),
+        ("warning", f"{asks}, environment.yml for trl==0.22.0: read as the first."),
+    ]
+    assert found.recipe.versions["trl"].startswith("0.24.0 (requirements.txt")
+
+
 @pytest.mark.parametrize(
     ("requirement", "version"),
     [("trl==0.11.4", "0.11.4"), ("trl<0.12", "0.11.4"), ("trl>=0.9", "1.16.0"), ("trl~=0.9.3", "0.9.6")],

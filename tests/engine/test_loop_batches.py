@@ -49,6 +49,24 @@ for step in range(20):
 
 
 @pytest.mark.parametrize(
+    ("loop", "reason"),
+    [
+        ("for step in range(20):\n    out = model(input_ids=ids, labels=ids)", "every step trains the same rows"),
+        ("for batch in loader:\n    out = model(input_ids=ids, labels=ids)", "is given other rows than the batch"),
+        ("for step in range(20):\n    out = model(**next(iter(loader)))", "its batches are made in the loop"),
+    ],
+)
+def test_rows_that_stand_in_front_of_the_loop_are_said(loop: str, reason: str) -> None:
+    """The loss is the model's own all the same."""
+    head, _, _ = DRAWN.partition("drawn = ")
+    steps = "    out.loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n"
+    found = port(f"{head}ids = tokenizer('a text', return_tensors='pt')['input_ids']\n{loop}\n{steps}")
+    errors = [each.message for each in found.findings if each.rule == "TP504"]
+    assert found.status == "unsupported" and reason in errors[0]
+    assert not [each for each in errors if "not the one that the model computes" in each]
+
+
+@pytest.mark.parametrize(
     ("before", "after", "status"),
     [("", "", "ported"), ("", "print(next(drawn))\n", "partial"), ("print(next(iter(loader)))\n", "", "partial")],
 )

@@ -186,6 +186,26 @@ def test_gradients_that_a_release_divided_twice(transformers: str, settings: str
 
 
 @pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("SFTConfig('out', gradient_accumulation_steps=8, label_smoothing_factor=0.1)", "steps once, and so"),
+        ("SFTConfig('out', gradient_accumulation_steps=8, label_smoothing_factor=0.0)", "steps twice, and so"),
+        ("TrlParser(SFTConfig).parse_args_and_config()[0]", "twice, that of a smoothed loss once, but under DeepSpeed"),
+        ("made(gradient_accumulation_steps=8)", "steps twice, and so"),
+    ],
+)
+def test_what_such_a_release_divides_twice_is_said_as_it_was(settings: str, said: str) -> None:
+    text = "# pip install trl==0.28.0 transformers==5.3.0\n" + PLAIN
+    parser = "TrlParser, " if "TrlParser" in settings else ""
+    text = text.replace("\ntrainer = ", "\ndef made(**given):\n    return SFTConfig('out', **given)\n\ntrainer = ")
+    found = port(
+        text.replace("args=SFTConfig('out')", f"args={settings}").replace("import SFTC", f"import {parser}SFTC")
+    )
+    [message] = [each.message for each in found.findings if "divides an accumulated gradient" in each.message]
+    assert said in message
+
+
+@pytest.mark.parametrize(
     ("model", "releases", "steps", "scaled"),
     [
         ("mistralai/Mistral-7B-v0.1", "trl==0.12.2 transformers==4.46.3", 4, True),

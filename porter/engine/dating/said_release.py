@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ...recipe import Severity
 from ...releases.history import history
-from ...releases.versions import can_meet
+from ...releases.versions import can_meet, fits
 from ...runtime.facts.field_tables import version_key
-from ...source.project.pins import spelled
+from ...source.project.pins import Asked, spelled
 from ..packs.said_by_packs import dated_library, loader, title_of
 from ..script.sites import Site
 from ..script.training import Training
@@ -24,6 +25,7 @@ def say_release(porting: Training) -> None:
         _say_older(porting, site)
         _say_passed_over(porting, site)
         _say_otherwise_asked(porting, site)
+        _say_contradiction(porting, site)
     if site is None or said.endswith("(newest table)"):
         return
     version, _, why = said.partition(" ")
@@ -94,3 +96,29 @@ def _say_otherwise_asked(porting: Training, site: Site) -> None:
         message = f"{asks[0]}{more}, but {shown}: read as what has run."
         fix = "Say --source-trl VERSION if it is for the other."
         porting.find(site.rule, "info", message, fix, site.line, site.column)
+
+
+def _say_contradiction(porting: Training, site: Site) -> None:
+    """Files of the project that ask for releases which no installation has at once, with the one that was taken."""
+    messages: dict[tuple[Severity, str], list[str]] = {}
+    for library in SOURCES:
+        version, _, why = porting.versions.get(library, "").partition(" ")
+        asks = [each for each in asked_for(porting, library) if not (each.against or each.shown or each.left)]
+        taken = next((each for each in asks if f"{each.where}: {spelled(library, each.pins)}" in why), None)
+        for asked in asks if taken is not None else ():
+            if taken is None or asked.where == taken.where or all(fits(version, *pin) for pin in asked.pins):
+                continue
+            severity: Severity = "info" if _kind(asked) == _kind(taken) else "warning"
+            other = f"{asked.where} for {spelled(library, asked.pins)}"
+            key = (severity, f"{taken.where} asks for {spelled(library, taken.pins)}")
+            if other not in messages.setdefault(key, []):
+                messages[key].append(other)
+    for (severity, asks_for), others in messages.items():
+        message = f"{asks_for}, {' and '.join(others[:3])}: read as the first."
+        fix = "Say --source-trl VERSION if it was another, and let the files agree."
+        porting.find(site.rule, severity, message, fix, site.line, site.column, False)
+
+
+def _kind(asked: Asked) -> str:
+    """`requirements`, of requirements-eval.txt, too; else the whole name: two files of a kind may be for two uses."""
+    return "requirements" if "requirement" in asked.where.lower() else asked.where

@@ -11,7 +11,7 @@ from ...source.module import Module
 from ...source.scopes import walk
 from .besides.watching import Watching
 from .called_epochs import epoch_called_by
-from .statements.advice import APART, DICT
+from .statements.advice import APART, DICT, SAME_ROWS
 from .statements.batch_parts import UNKNOWN
 from .statements.blocks import is_modulo, is_share, is_step, last_name
 from .statements.clipping import clipped_to
@@ -19,7 +19,7 @@ from .statements.contexts import Contexts
 from .statements.counts import Counts, is_increment
 from .statements.draws import Draws
 from .statements.facts import Left, Loop
-from .statements.forward import ForwardPass
+from .statements.forward import ForwardPass, ModelCall
 from .statements.not_standard import NotStandard
 
 
@@ -196,6 +196,9 @@ class LineReader:
         called = self.forward.loss_of(loss) if loss is not None else None
         if called is not None:
             self.forward.trains(called)
+        elif (given := self._computed(loss)) is not None:
+            self.forward.trains(given)
+            self._given_else(call, given)
         else:
             reason = "this loss is not the one that the model computes from its labels"
             name = loss.value if isinstance(loss, cst.Name) else ""
@@ -210,6 +213,29 @@ class LineReader:
                 said = " ".join(self.module.code(made).split())
                 reason += f": it is `{said if len(said) <= 60 else said[:57] + '...'}`"
             raise NotStandard(call, reason, own_loss=True)
+
+    def _computed(self, loss: cst.BaseExpression | None) -> ModelCall | None:
+        """The call of a model that computes this loss from labels, of whatever rows: `outputs.loss`."""
+        if not isinstance(loss, cst.Attribute) or loss.attr.value != "loss":
+            return None
+        made = self.made.get(loss.value.value) if isinstance(loss.value, cst.Name) else loss.value
+        if not isinstance(made, cst.Call) or not self.forward.is_model(made):
+            return None
+        labelled = any(each.star == "**" or (each.keyword and each.keyword.value == "labels") for each in made.args)
+        return ModelCall(made, self.module.code(made.func)) if labelled else None
+
+    def _given_else(self, call: cst.Call, given: ModelCall) -> None:
+        """The model computes the loss, but not of a batch of the loop: of one that stands in front of it, perhaps."""
+        if not self.made_here:
+            raise NotStandard(call, "the model is given other rows than the batch", SAME_ROWS)
+        assert given.call is not None
+        held = [argument.value for argument in given.call.args]
+        if not all(isinstance(each, cst.Name) and each.value not in self.made for each in held):
+            return  # it is said that batches are made in the loop
+        for place, obstacle in enumerate(self.loop.obstacles):
+            if obstacle.node is self.inner:
+                reason = "every step trains the same rows, which stand in front of it"
+                self.loop.obstacles[place] = NotStandard(obstacle.node, reason, SAME_ROWS)
 
     def _is_beside(self, node: cst.CSTNode) -> bool:
         """Whether it stands beside the loop over batches, not in it."""

@@ -304,15 +304,17 @@ def _installed_from(commands: Iterable[Path], folders: Sequence[Path], seen: set
                 yield found
 
 
-def _foreign(file: Path, words: set[str], named: list[str]) -> tuple[int, int]:
-    """Less for a file of requirements that is more likely the script's: words of its name, libraries that it lists."""
+def _foreign(file: Path, words: set[str], named: list[str]) -> tuple[int, int, int]:
+    """Less for a file of requirements that is more likely the script's: words of its name, libraries that it lists, no
+    further words: `requirements-eval.txt` is for another use."""
     names = set(re.split(r"[^a-z0-9]+", file.name.lower()))
     own = {name for name in names if any(name == word or word.startswith(f"{name}ing") for word in words)}
     try:
         held = _text(file) if named and not COMMANDS.search(file.name) else ""
     except (OSError, InputError):
         held = ""
-    return -len(own), -sum(bool(re.search(rf"(?m)^[ \t\-\"']*{library}\b", held)) for library in named)
+    listed = sum(bool(re.search(rf"(?m)^[ \t\-\"']*{library}\b", held)) for library in named)
+    return -len(own), -listed, len(names - own)
 
 
 def _in_script(text: str, library: str) -> list[tuple[str, str]]:

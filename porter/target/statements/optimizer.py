@@ -256,7 +256,7 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
     trainer = (porting.recipe.trainer or "").rpartition(".")[2]
     if known.divides_twice:
         factor = f"1 / {atom(text)}"
-        said = f"transformers {version} divides an accumulated gradient by gradient_accumulation_steps twice"
+        said = _divides(porting, version)
     elif known.sums_gradients_of(trainer, porting.recipe.family):
         factor = text
         of = "this model" if trainer in ("SFTTrainer", "Trainer") else trainer
@@ -278,13 +278,26 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
     site = porting.trainer
     assert site is not None
     so = "and so does" if known.divides_twice else "nor does"
+    code = _unless_deepspeed(porting, factor)
+    if code != factor:
+        said += ", but under DeepSpeed"
     message = f"{said}, {so} the port, before it clips: that release's training, not what was meant."
     logs_sum = LOGS_COUNTED_SUM if trainer in ("SFTTrainer", "Trainer") else LOGS_SUM
     if not known.divides_twice and version_key(version) >= logs_sum:
         message += " Its log lines have the sum of a step's losses, the port's their mean."
     fix = "Take optax.scale out of the optimizer to train as other releases do."
     porting.find(site.rule, "info", message, fix, site.line, site.column)
-    return [Arg(f"optax.scale({_unless_deepspeed(porting, factor)})", comment=f"# {said}")]
+    return [Arg(f"optax.scale({code})", comment=f"# {said}")]
+
+
+def _divides(porting: Porting, version: str) -> str:
+    """How often a release divides that has accelerate divide, too: a smoothed loss, a sum of means, only there."""
+    smoothing = porting.value("loss.label_smoothing")
+    divides = f"transformers {version} divides an accumulated gradient by gradient_accumulation_steps"
+    may_be_given = smoothing is not None and (not _is_field(smoothing) or SMOOTHS.search(porting.module.text))
+    if smoothing is None or smoothing.is_literal(0, 0.0, None) or not may_be_given:
+        return f"{divides} twice"
+    return f"{divides} once" if smoothing.known else f"{divides} twice, that of a smoothed loss once"
 
 
 def _say_undivided(porting: Porting, version: str, whose: str) -> None:
@@ -299,6 +312,7 @@ def _say_undivided(porting: Porting, version: str, whose: str) -> None:
 
 
 # What may set `deepspeed` of an object that doesn't show it: a parser of the command line, or the script itself.
+SMOOTHS = re.compile(r"\b(?:Hf|H4)ArgumentParser\b|\bTrlParser\b|label_smoothing")
 SETS = re.compile(r"\b(?:Hf|H4)ArgumentParser\b|\bTrlParser\b|deepspeed")
 
 

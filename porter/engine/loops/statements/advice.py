@@ -43,6 +43,7 @@ FRESH = "Save it once where it is made (model.save_pretrained), and load that fo
 STEP_BEHIND = "Step it behind optimizer.step()."
 SAMPLER = "Give the DataLoader shuffle=, or torch's RandomSampler, SequentialSampler or DistributedSampler."
 LOADER = "Make the batches of a DataLoader with a collate_fn."
+SAME_ROWS = "Make the rows a DataLoader of one batch, and train as many epochs as there are steps."
 
 
 def advice(module: Module, statement: cst.CSTNode, obstacle: NotStandard) -> str:

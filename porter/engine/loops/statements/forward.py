@@ -151,7 +151,7 @@ class ForwardPass:
 
     def _model_call(self, value: cst.BaseExpression) -> ModelCall | None:
         """A call that gives a model the batch; NotStandard where it gives it something else."""
-        if not isinstance(value, cst.Call) or not self._is_model(value):
+        if not isinstance(value, cst.Call) or not self.is_model(value):
             return None
         found = self._given(value)
         if found is None:
@@ -167,7 +167,7 @@ class ForwardPass:
             raise NotStandard(value, f"the labels are {given['labels']!r} of the batch", own_loss=True)
         return ModelCall(value, self.module.code(value.func), given, masked)
 
-    def _is_model(self, call: cst.Call) -> bool:
+    def is_model(self, call: cst.Call) -> bool:
         """A name that is no function of the file or of Python's, or `self.model`."""
         func = call.func
         if not isinstance(func, cst.Attribute) or self.module.code(func.value) != "self":
