@@ -106,3 +106,9 @@ def test_habits_change_where_the_runtime_does(library: str, make: Callable[[str]
 
 def test_the_order_of_rows_changed_where_habits_say() -> None:
     assert (shuffling_of("4.37.2", "0.26.0"), shuffling_of("4.38.0", "0.27.0")) == ("drawn", "seeded")
+
+
+def test_why_it_is_read_so_is_said_whole(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format("", ", max_seq_length=512, packing=True"))
+    assert "SFTConfig(max_seq_length=) (trl 0.20 has none); 0." in said(script)

@@ -90,7 +90,7 @@ def _differences_in(porting: Training, site: Site, library: str) -> str:
     title = title_of(porting.packs, library)
     shown = "; ".join(f"{_span(fitting, each.places)}: {each.does}" for each in found[:MOST])
     more = f"; and {len(found) - MOST} more" if len(found) > MOST else ""
-    read_as = f"Read as {title} {version}, {why.strip('()')}; {short_version(fitting[0])} to"
+    read_as = f"Read as {title} {version}, {why[1:-1]}; {short_version(fitting[0])} to"
     return f"{read_as} {short_version(fitting[-1])} fit as well, and some train otherwise. {shown}{more}."
 
 
