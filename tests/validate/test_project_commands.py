@@ -68,3 +68,15 @@ def test_packages_of_a_project_are_those_that_pip_would_install(tmp_path: Path) 
     (tmp_path / "utils" / "setup.py").write_text("")
     (tmp_path / "docs").mkdir()
     assert packages_in(tmp_path) == [tmp_path / "utils" / "src", tmp_path / "utils"]
+
+
+def test_what_a_reader_is_to_fill_in_falls_with_its_flag(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("lr = 0\n")
+    (tmp_path / "README.md").write_text(
+        "`python train.py --config a.json --epochs <number of epochs> --out=<folder> --lr 2`\n"
+    )
+    deep = tmp_path / "jobs" / "en" / "100"
+    deep.mkdir(parents=True)
+    (deep / "big.sh").write_text("python ./train.py --lr 3\n")
+    shown = [shown.words for shown in commands_for(tmp_path / "train.py", tmp_path)]
+    assert shown == [("--config", "a.json", "--lr", "2"), ("--lr", "3")]

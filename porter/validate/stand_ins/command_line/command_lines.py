@@ -13,9 +13,13 @@ from typing import Any
 
 MARKS = (".git", "pyproject.toml", "setup.py", "requirements.txt", "environment.yml", "README.md")
 UPWARDS = 3
-SHOWING = ("*.sh", "README*", "*.md", "scripts/**/*.sh", "scripts/**/*.md", "*.slurm", "*.sbatch", "Makefile")
+SHOWING = (
+    *("*.sh", "README*", "*.md", "scripts/**/*.sh", "scripts/**/*.md", "*.slurm", "*.sbatch", "Makefile"),
+    *(f"{folders}*.{ending}" for folders in ("*/", "*/*/", "*/*/*/") for ending in ("sh", "slurm", "sbatch")),
+)
 CONFIGS = ("*.y*ml", "*.json", "*conf*/**/*.y*ml", "*conf*/**/*.json", "recipes/**/*.y*ml", "examples/**/*.y*ml")
 MOST, LONGEST = 200, 300_000
+TO_FILL_IN = re.compile(r"<[A-Za-z][^<>|]*>")  # what a reader is to write: `--epochs <number of epochs>`
 ENDS = {"|", "||", ">", ">>", "<", "&", "&&", ";", "2>&1", "\\"}
 # Of the machine that a command was written for, or of what a validation never does.
 LEFT_OUT = re.compile(
@@ -136,18 +140,29 @@ def _commands(text: str, script: Path) -> Iterator[tuple[str, ...]]:
         if script.stem not in line or line.startswith("#"):
             continue
         try:
-            words = shlex.split(_filled(line, variables), comments=True)
+            words = shlex.split(TO_FILL_IN.sub("<...>", _filled(line, variables)), comments=True)
         except ValueError:
             continue
         at = next((index for index, word in enumerate(words) if _is(word, script, words[:index])), None)
         if at is None:
             continue
-        rest = words[at + 1 :]
+        rest = _without_blanks(words[at + 1 :])
         stop = next(
             (index for index, word in enumerate(rest) if word in ENDS or re.match(r"(?:\d|&)?[<>]", word)), len(rest)
         )
         if rest[:stop]:
             yield tuple(rest[:stop])
+
+
+def _without_blanks(words: list[str]) -> list[str]:
+    """Words without those that a reader is to fill in, and the flags that they would be of."""
+    kept: list[str] = []
+    for word in words:
+        if word == "<...>":
+            del kept[-1 if kept and kept[-1].startswith("-") else len(kept) :]
+        elif "<...>" not in word:
+            kept.append(word)
+    return kept
 
 
 def _is(word: str, script: Path, before: list[str]) -> bool:
