@@ -51,3 +51,27 @@ def test_an_attention_that_only_the_run_knows_is_handed_on() -> None:
 def test_rows_that_nothing_runs_together(config: str) -> None:
     text = packed(config=config, load=", attn_implementation='flash_attention_2'")
     assert "attention=" not in port(text).after and not said(text)
+
+
+EVALUATED = ", eval_dataset=load_dataset('b', split='test')"
+
+
+@pytest.mark.parametrize(("batch", "severity"), [(1, "info"), (8, "warning")])
+def test_the_rows_of_an_evaluation_batch_count_too(batch: int, severity: str) -> None:
+    config = f"{PACKED}, per_device_eval_batch_size={batch}, eval_strategy='epoch'"
+    text = packed(config=config).replace("train_dataset=", f"{EVALUATED[2:]}, train_dataset=")
+    assert [found for found, message in said(text) if SEE in message] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("release", "attention", "differs"),
+    [("0.21.0", "flash_attention_2", True), ("0.21.0", "sdpa", False), ("0.24.0", "flash_attention_2", False)],
+)
+def test_documents_of_an_evaluation_that_alone_is_packed_begin_anew(
+    release: str, attention: str, differs: bool
+) -> None:
+    text = packed(
+        release, config=", eval_packing=True, eval_strategy='epoch'", load=f", attn_implementation='{attention}'"
+    )
+    text = text.replace("train_dataset=", f"{EVALUATED[2:]}, train_dataset=")
+    assert [severity for severity, message in said(text) if "begins at position 0" in message] == ["error"] * differs

@@ -2,7 +2,8 @@
 
 SFTConfig(packing=True)    # under sdpa, which transformers takes by itself
 
-The port's batches do as that release did; the rows of a micro-batch, which TRL runs together as well, stay apart.
+The port's batches do as that release did; the rows of a micro-batch, which TRL runs together as well, those of an
+evaluation too, stay apart.
 """
 
 from __future__ import annotations
@@ -34,9 +35,13 @@ def read_attention(porting: Training) -> None:
         and porting.known("data.packing_strategy", None) != "wrapped"  # whose documents all releases run together
     )
     runs_together = packs or porting.known("data.padding_free", False) is not False
-    if not version or not runs_together or not trl_release(version).joins_documents(None):
+    if not version or not trl_release(version).joins_documents(None):
         return
-    given = _attention(porting)
+    given, evaluates = _attention(porting), site.argument("eval_dataset") is not None
+    if not runs_together:
+        if evaluates and porting.known("data.eval_packing") is True and given is not None and "flash" in given.code:
+            _say_begun_anew(porting, version)
+        return
     if given is not None and given.known and "flash" in str(given.literal):
         porting.fill({PLACE: Value("literal", repr(given.literal), Origin("", 0, 0, site.rule))})
         for name in (".attn_implementation", ".use_flash_attention_2"):
@@ -44,7 +49,8 @@ def read_attention(porting: Training) -> None:
         return
     if given is not None and not given.known:
         porting.fill({PLACE: Value("expression", given.text, Origin("", 0, 0, site.rule))})
-    is_alone = porting.known("batch.per_device", None) == 1  # the row of its micro-batch
+    sizes = ("batch.per_device", "batch.eval_per_device") if evaluates else ("batch.per_device",)
+    is_alone = all(porting.known(size, None) == 1 for size in sizes)  # the row of its micro-batch
     seen = f"Without flash attention the documents of a packed row see each other in TRL {version}, and in the port."
     others = f"Without flash attention the rows of a micro-batch see each other in TRL {version}; the port parts them."
     if packs and is_alone:
@@ -52,6 +58,17 @@ def read_attention(porting: Training) -> None:
     elif not is_alone:
         message = f"{seen} So do the rows of a micro-batch; the port parts these." if packs else others
         porting.find(PART_OF, "warning", message, FIX, site.line, site.column)
+
+
+def _say_begun_anew(porting: Training, version: str) -> None:
+    """An evaluation that alone is packed: with flash attention its documents have places of their own, and no more."""
+    assert porting.trainer is not None
+    message = (
+        f"eval_packing=True without packing: in TRL {version} the documents of a packed row see each other, and under "
+        "flash attention each begins at position 0; in the port their positions go on, and eval_loss is another."
+    )
+    fix = "Give packing=True, too, or eval_packing=False, on both sides."
+    porting.find(PART_OF, "error", message, fix, porting.trainer.line, porting.trainer.column)
 
 
 def _attention(porting: Training) -> Value | None:
