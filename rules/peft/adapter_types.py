@@ -1,7 +1,9 @@
 """In which type the GPU run's adapters of a base in half precision are: before PEFT 0.12 in the base's, from then on in
-float32 unless `autocast_adapter_dtype=False` says otherwise; over quantised weights always in float32.
+float32 unless `autocast_adapter_dtype=False` says otherwise. Over 4-bit weights it is the type that stores their codes:
+whole numbers by default, with adapters in float32, and a half type by FSDP's `bnb_4bit_quant_storage=torch.bfloat16`.
 
 The port's are float32. In bfloat16, gradients and the optimizer's state are bfloat16, too, and small updates are lost.
+DeepSpeed and, from accelerate 0.30 on, FSDP train float32 copies of what is half in mixed precision.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import constants, date, history, plain_version, role_uses
+from porter.packs.script import constants, date, history, plain_version, release_of, role_uses, version_key
 from porter.packs.training import when_quantised
 
 PART_OF = "peft"
@@ -19,6 +21,8 @@ RULE = "TP202"
 KEYWORD = "autocast_adapter_dtype"
 HALVES = ("bfloat16", "float16")
 
+STORAGE = "bnb_4bit_quant_storage"
+FSDP_COPIES = (0, 30)  # accelerate's first release that makes float32 of what FSDP trains in mixed precision
 FLOAT32 = ("torch.float32", "torch.float")
 WALKS = re.compile(r"\.(?:named_)?(?:parameters|modules)\(")  # what a loop over the model's parts goes through
 
@@ -28,21 +32,47 @@ def name_adapter_types(porting: Porting) -> None:
     """A finding where the GPU run's adapters were in half precision."""
     site, quantised, base = porting.trainer, when_quantised(porting), _base(porting)
     adapters = porting.lora is not None or porting.lora_object or porting.inject is not None
-    if site is None or not adapters or quantised is True or base == "float32" or _is_cast(porting, quantised):
+    if site is None or not adapters or _has_copies(porting):
         return
-    release = peft_release(porting)
-    when = "" if quantised is False else " where the script doesn't quantise it"
-    shown = f"base's {base}" if base else "base's own type"
+    release, storage = peft_release(porting), _storage(porting) if quantised is not False else ""
+    if storage and not any(_makes_float32(porting, call) for call in porting.module.calls):
+        same = quantised is True or storage == base
+        shown, when = f"{STORAGE}'s {storage}", "" if same else " where the script quantises the base"
+    elif quantised is True or base == "float32" or _is_cast(porting, quantised):
+        return
+    else:
+        shown = f"the base's {base}" if base else "the base's own type"
+        when = "" if quantised is False else " where the script doesn't quantise it"
     asked = _asked(porting)
     if asked and (release is None or _knows_keyword(release)):
-        said = f"{asked} trains the adapters in the {shown}{when}"
+        said = f"{asked} trains the adapters in {shown}{when}"
     elif release is not None and not _knows_keyword(release):
-        said = f"PEFT {release} trains the adapters in the {shown}{when}"
+        said = f"PEFT {release} trains the adapters in {shown}{when}"
     else:
         return
     message = f"{said}; here they are float32, as PEFT's from 0.12 on."
     fix = "Expect other losses: in half precision small updates are rounded away."
     porting.find(RULE, "info", message, fix, site.line, site.column)
+
+
+def _storage(porting: Porting) -> str:
+    """The half type that holds the codes of a base of 4 bits; "" for whole numbers, and for float32."""
+    given = (site.argument(STORAGE) for site in porting.of_role("quantization"))
+    known = (str(each.value.literal) for each in given if each is not None and each.value.known)
+    return next((name for each in known if (name := each.removeprefix("torch.")) in HALVES), "")
+
+
+def _has_copies(porting: Porting) -> bool:
+    """Whether the launcher trains float32 copies of weights in half precision."""
+    if True not in (porting.known("precision.bf16"), porting.known("precision.fp16")):
+        return False
+    launched = str(porting.known("mesh.distributed_type", "")).rpartition(".")[2].upper()
+    if launched == "DEEPSPEED" or porting.known("mesh.zero"):
+        return True
+    if launched != "FSDP" and not porting.known("mesh.fsdp"):
+        return False
+    release = release_of(porting, "accelerate") or _of_its_day(porting, "accelerate")
+    return release is None or version_key(release) >= FSDP_COPIES
 
 
 def _base(porting: Porting) -> str:
@@ -102,9 +132,12 @@ def _knows_keyword(release: str) -> bool:
 def peft_release(porting: Porting) -> str | None:
     """The PEFT that the project pins or the script's use of it tells, else that of the day of an older TRL."""
     found = date(porting, "peft")
-    if found is not None:
-        return found.version
-    trl, peft = porting.versions.get("trl", ""), history().record("peft")
+    return found.version if found is not None else _of_its_day(porting, "peft")
+
+
+def _of_its_day(porting: Porting, library: str) -> str | None:
+    """The release of a library on the day of an older TRL."""
+    trl, record = porting.versions.get("trl", ""), history().record(library)
     if not trl or trl.endswith("(newest table)"):
         return None
-    return peft.releases[peft.at_day(history().date("trl", plain_version(trl)))]
+    return record.releases[record.at_day(history().date("trl", plain_version(trl)))]

@@ -11,9 +11,11 @@ from porter.source.parsing import parse_module
 from .porting import port, sft_script
 
 
-def said(folder: Path, pins: str, text: str) -> list[str]:
+def said(folder: Path, pins: str, text: str, launch: str = "") -> list[str]:
     (folder / "requirements.txt").write_text(pins)
-    ported = port_module(parse_module(text.encode(), str(folder / "train.py")), Options())
+    (folder / "launch.yaml").write_text(launch)
+    options = Options(launch_config=folder / "launch.yaml" if launch else None)
+    ported = port_module(parse_module(text.encode(), str(folder / "train.py")), options)
     return [finding.message for finding in ported.findings if "trains the adapters in" in finding.message]
 
 
@@ -67,6 +69,38 @@ def test_what_is_cast_besides_leaves_the_adapters_as_they_are(tmp_path: Path, li
 )
 def test_other_adapters_are_float32_there_too(tmp_path: Path, old: str, new: str) -> None:
     assert said(tmp_path, "transformers==4.37.2\npeft==0.10.0\n", OLD.replace(old, new)) == []
+
+
+OF_0_10 = "transformers==4.40.0\npeft==0.10.0\naccelerate==0.29.3\n"
+LAUNCHED = "distributed_type: {way}\nnum_processes: 2\nmixed_precision: bf16\n"
+
+
+@pytest.mark.parametrize(
+    ("storage", "pins", "way", "expected"),
+    [
+        (
+            "torch.bfloat16",
+            OF_0_10,
+            "",
+            "PEFT 0.10.0 trains the adapters in bnb_4bit_quant_storage's bfloat16",
+        ),
+        ("'float16'", OF_0_10, "FSDP", "PEFT 0.10.0 trains the adapters in bnb_4bit_quant_storage's float16"),
+        ("torch.uint8", OF_0_10, "", ""),
+        ("torch.float32", OF_0_10, "", ""),
+        ("torch.bfloat16", OF_0_10.replace("0.29.3", "0.30.0"), "FSDP", ""),  # accelerate trains float32 copies
+        ("torch.bfloat16", OF_0_10, "DEEPSPEED", ""),
+        ("torch.bfloat16", "transformers==4.44.0\npeft==0.12.0\n", "", ""),
+    ],
+)
+def test_adapters_over_4_bits_have_the_type_that_stores_these(
+    tmp_path: Path, storage: str, pins: str, way: str, expected: str
+) -> None:
+    """As PEFT 0.10.0 and 0.15.2 made them over bitsandbytes 0.45.5."""
+    held = f"quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_storage={storage})"
+    text = OLD.replace("torch_dtype", f"{held}, torch_dtype").replace('"out"', '"out", bf16=True')
+    text = f"from transformers import BitsAndBytesConfig\n{text}"
+    found = said(tmp_path, pins, text, LAUNCHED.format(way=way) if way else "")
+    assert len(found) == bool(expected) and all(message.startswith(expected) for message in found), found
 
 
 FLAG = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--four', action='store_true')\n"
