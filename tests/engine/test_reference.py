@@ -223,6 +223,26 @@ def test_adapters_that_are_put_in_twice_are_an_error() -> None:
     assert [one.severity for one in found.findings if "what was learned is lost" in one.message] == ["error"]
 
 
+STAGES = """\
+def sft(model):
+    SFTTrainer(model=model, peft_config=LoraConfig(r=4), train_dataset=rows, processing_class=tokenizer).train()
+def dpo(model):
+    {made}
+    trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "twice"),
+    [("sft(model)\ndpo(model)", True), ("if len(rows) > 9:\n    sft(model)\nelse:\n    dpo(model)", False)],
+)
+def test_functions_of_which_one_runs_put_adapters_in_once(calls: str, twice: bool) -> None:
+    head, _, made = changed("DPO", "").replace("rows,\n", "rows, peft_config=LoraConfig(r=8),").partition("trainer =")
+    stages = STAGES.format(made="trainer =" + " ".join(made.removesuffix("trainer.train()\n").split()))
+    found = port(f"from peft import LoraConfig\n{head}{stages}{calls}\n", source_trl="0.22.0")
+    assert any("what was learned is lost" in one.message for one in found.findings) is twice, found.after
+
+
 def test_a_quantised_model_with_the_adapters_of_the_trainer_before_is_refused_there() -> None:
     held = adapted("DPO").replace('("Qwen/Qwen3-0.6B")\nrows', '("Qwen/Qwen3-0.6B", load_in_4bit=True)\nrows')
     said = [one.severity for one in port(held, source_trl="0.22.0").findings if "refuses to train" in one.message]

@@ -5,12 +5,14 @@ Rank, scale and targets stand in the adapter's own adapter_config.json, which th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
-from ....source.calls import named_arguments
+from ....source.calls import calls_of, function_around, named_arguments
+from ....source.module import Module
 from ...script.fill_from_tables import argument_at, fill_site, plain_version, table_of, trainers_known
 from ...script.flow import origins, put_in_again
 from ...script.sites import Argument, Site, facts_of
@@ -19,6 +21,7 @@ from ...script.training import Training
 
 # The first release of TRL whose reference is a copy of the adapter that training starts from; before, the base alone.
 COPIES_ADAPTER = {"dpo": (0, 29), "kto": (1, 2), "grpo": (0, 27), "rloo": (0, 27)}
+DEEPEST, MOST_WAYS = 6, 32  # functions that call each other; ways through them
 COPIED_ALL = (0, 15)  # until then GRPOTrainer's reference was a copy of the whole model, but for its own peft_config
 
 
@@ -113,10 +116,29 @@ def _trainers_before(porting: Training) -> Iterator[cst.Call]:
     own = {*origins(module, model.node)} if model is not None else set()
     for call in module.calls_that(lambda call: (module.qualified(call.func) or "") in trainers_known(porting)):
         given = named_arguments(call, ("model",)).get("model")
-        behind = module.span(call)[0] >= module.span(trainer.node)[0]
-        if not behind and not are_apart(module, call, trainer.node):
-            if given is not None and own & {*origins(module, given)}:
-                yield call
+        if given is not None and own & {*origins(module, given)} and _comes_before(module, call, trainer.node):
+            yield call
+
+
+def _comes_before(module: Module, one: cst.CSTNode, later: cst.CSTNode) -> bool:
+    """Whether a run may come to `one` and then to `later`, by the lines that call the functions which hold them."""
+    ways = [[*itertools.islice(_ways(module, node), MOST_WAYS)] for node in (one, later)]
+    for first, second in itertools.product(*ways):
+        differ = next(((a, b) for a, b in zip(first, second, strict=False) if a is not b), None)
+        if differ is not None and module.span(differ[0])[0] < module.span(differ[1])[0]:
+            if not are_apart(module, *differ):
+                return True
+    return False
+
+
+def _ways(module: Module, node: cst.CSTNode, depth: int = 0) -> Iterator[tuple[cst.CSTNode, ...]]:
+    """The calls by which a run comes to a node, the outermost first, and the node itself."""
+    function = function_around(module, node)
+    outer = calls_of(module, function) if function is not None and depth < DEEPEST else []
+    if not outer:
+        yield (node,)
+    for call in outer:
+        yield from ((*way, node) for way in _ways(module, call, depth + 1))
 
 
 def is_merged_into(porting: Training) -> bool:
