@@ -266,3 +266,12 @@ def test_models_with_a_vision_tower_average_micro_batches() -> None:
         1,
         1,
     )
+
+
+@pytest.mark.parametrize(("trl", "kept"), [("0.16.0", "</s>"), ("0.19.1", None), ("1.1.0", "</s>")])
+def test_batches_are_padded_whether_the_tokenizer_gets_a_padding_token_or_not(trl: str, kept: str | None) -> None:
+    tokenizer = byte_tokenizer(None, pad_token=None)
+    rows = [{"text": "ab"}, {"text": "abcd"}]
+    batch = next(iter(SFTBatches(rows, tokenizer, MESH, trl=trl, epochs=1, batch_size=2)))  # type: ignore[arg-type]
+    assert tokenizer.pad_token == kept
+    assert (batch["input_tokens"][batch["segment_ids"] == 0] == tokenizer.eos_token_id).all()

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from porter.runtime.facts.releases import release
+from porter.runtime.rows.response_masks import IgnorePadding
 from porter.runtime.rows.tokenization import first_row, plan, set_up_tokenizer, tokenise
 from tests.runtime.byte_tokens import byte_tokenizer, trained_text
 
@@ -184,3 +186,39 @@ def test_masks_that_are_no_padding_are_refused(seen: list[int], said: str) -> No
     preparation = replace(plan(row, tokenizer=byte_tokenizer(), **DEFAULTS), attends=True)
     with pytest.raises(ValueError, match=said):
         preparation(row)
+
+
+@pytest.mark.parametrize(
+    ("trl", "of_texts", "of_pairs"),
+    [
+        ("0.16.0", "</s>", "</s>"),
+        ("0.16.1", None, "</s>"),
+        ("0.24.0", None, None),
+        ("0.29.0", None, "</s>"),
+        ("1.0.0", None, "</s>"),
+        ("1.1.0", "</s>", "</s>"),
+    ],
+)
+def test_the_tokenizer_that_is_saved_has_the_padding_token_that_the_release_gave_it(
+    trl: str, of_texts: str | None, of_pairs: str | None
+) -> None:
+    for kept, gives in ((of_texts, release(trl).gives_padding), (of_pairs, release(trl).gives_pairs_padding)):
+        tokenizer = byte_tokenizer(None, pad_token=None)
+        end = tokenizer.convert_tokens_to_ids("</s>")
+        tokens: dict[str, Any] = {"chat_template_path": None, "eos_token": None, "pad_token": None}
+        assert set_up_tokenizer(tokenizer, **tokens, gives_padding=gives) == end
+        assert tokenizer.pad_token == kept
+
+
+def test_a_padding_token_that_is_asked_for_pads_whether_the_tokenizer_gets_it_or_not() -> None:
+    for gives, kept in (("none", None), ("missing", "</s>"), ("asked", "<pad>")):
+        tokenizer = byte_tokenizer(None, pad_token=None)
+        found = set_up_tokenizer(
+            tokenizer, chat_template_path=None, eos_token=None, pad_token="<pad>", gives_padding=gives
+        )
+        assert (found, tokenizer.pad_token) == (tokenizer.convert_tokens_to_ids("<pad>"), kept)
+
+
+def test_a_collator_without_a_padding_token_ends_as_the_source_does() -> None:
+    with pytest.raises(ValueError, match="the source ends here, too"):
+        IgnorePadding(byte_tokenizer(None, pad_token=None), mlm=False)([1, 2])

@@ -79,7 +79,7 @@ class EvaluationBatches:
         rows = [prepared.rows[int(row)] for row in picked]
         multiple = training._pad_to_multiple_of
         width = -(-max(sum(stop - start for start, stop in row) for row in rows) // multiple) * multiple
-        ids = np.full((len(rows), width), training._tokenizer.pad_token_id, np.int32)
+        ids = np.full((len(rows), width), training._padding, np.int32)
         labels = np.full((len(rows), width), IGNORED, np.int32)
         attended = np.zeros((len(rows), width), bool)
         for place, row in enumerate(rows):

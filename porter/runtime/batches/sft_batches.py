@@ -63,7 +63,8 @@ class SFTBatches:
     `dataset` is a `datasets.Dataset`, a list of dicts, or an IterableDataset, of which `max_steps` steps are read.
     Where such a stream is too short and its end doesn't fill a step, those rows are left out (the Trainer lets their
     gradients run into the next pass).
-    The tokenizer gets the pad token, end token and chat template asked for, as it does from SFTTrainer.
+    The tokenizer gets the end token and chat template asked for, and a pad token where SFTTrainer of that release gave
+    it one (before 0.16.1, and from 1.1 on).
 
     `attention`: the GPU run's attn_implementation. Without flash attention TRL 0.19 to 0.23.0 lets the documents of a
     packed row see each other; so do these batches, but for those of several rows, which TRL runs together, too.
@@ -138,8 +139,12 @@ class SFTBatches:
             processes=processes,
             drop_last=drop_last,
         )
-        tokenization.set_up_tokenizer(
-            tokenizer, chat_template_path=chat_template_path, eos_token=eos_token, pad_token=pad_token
+        self._padding = tokenization.set_up_tokenizer(
+            tokenizer,
+            chat_template_path=chat_template_path,
+            eos_token=eos_token,
+            pad_token=pad_token,
+            gives_padding=self._release.gives_padding,
         )
         self._tokenizer = tokenizer
         self._mesh = mesh
@@ -368,5 +373,5 @@ class SFTBatches:
     def _empty(self, batch_size: int, length: int, packing: str | None) -> Batch:
         packs = packing not in (None, "wrapped", "constant_length")
         documents = packs or self._rows.tokens.parts is not None or bool(self.shapes)
-        batch = empty(batch_size, length, self._tokenizer.pad_token_id, documents=documents)
+        batch = empty(batch_size, length, self._padding, documents=documents)
         return smoothed(batch, self._label_smoothing)

@@ -55,7 +55,7 @@ class PreferenceBatches:
     `trl` ("0.19.1"): prepare the pairs as that release did, see `older_preferences`, and make as many steps as the
     transformers of its day, or `transformers`.
 
-    The tokenizer gets a pad token, as it does from DPOTrainer.
+    The tokenizer gets a pad token where DPOTrainer of that release gave it one (from 0.29 on).
     """
 
     documents = 2  # rows of the batch for each row of the dataset
@@ -92,7 +92,13 @@ class PreferenceBatches:
         self._release = releases.release(trl, transformers)
         self.transformers = self._release.transformers  # the source's release
         self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
-        set_up_tokenizer(tokenizer, chat_template_path=None, eos_token=None, pad_token=pad_token)
+        self._padding = set_up_tokenizer(
+            tokenizer,
+            chat_template_path=None,
+            eos_token=None,
+            pad_token=pad_token,
+            gives_padding=self._release.gives_pairs_padding,
+        )
         self._tokenizer = tokenizer
         self._mesh = mesh
         self._max_length = max_length
@@ -293,7 +299,7 @@ class PreferenceBatches:
     def _empty(self, rows: int, length: int) -> Batch:
         shape = (rows, length)
         batch = {
-            "input_tokens": np.full(shape, self._tokenizer.pad_token_id, np.int32),
+            "input_tokens": np.full(shape, self._padding, np.int32),
             "labels": np.full(shape, IGNORED, np.int32),
             "positions": np.tile(np.arange(length, dtype=np.int32), (rows, 1)),
             "segment_ids": np.zeros(shape, np.int32),

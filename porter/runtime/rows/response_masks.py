@@ -37,6 +37,11 @@ class _MaskingCollator:
     def __call__(self, rows: Any) -> Any:
         if len(rows) and not isinstance(rows[0], int | np.integer):
             return self.torch_call(rows)
+        if self.tokenizer is not None and self.tokenizer.pad_token is None:
+            raise ValueError(
+                "the tokenizer has no padding token, and the collator pads with it: the source ends here, too. Set "
+                "tokenizer.pad_token before the trainer is made"
+            )
         return self.masked(rows)
 
     def masked(self, labels: list[int]) -> list[int]:

@@ -190,10 +190,18 @@ def formatted(example: dict[str, Any], formatting_func: Callable[[Any], str] | N
 
 
 def set_up_tokenizer(
-    tokenizer: Any, *, chat_template_path: str | None, eos_token: str | None, pad_token: str | None
-) -> None:
-    """Give the tokenizer the source's tokens and chat template, in place, as SFTTrainer does.
+    tokenizer: Any,
+    *,
+    chat_template_path: str | None,
+    eos_token: str | None,
+    pad_token: str | None,
+    gives_padding: str = "asked",
+) -> int:
+    """Give the tokenizer the source's tokens and chat template, in place, as SFTTrainer does; the padding token's id.
 
+    `gives_padding`: which padding token the trainer of the source's release gives the tokenizer itself, which is saved
+    with it: the one `asked` for, or the end token where it has none; that alone (`missing`); or `none`, where only
+    the batches are padded with it.
     ValueError for tokens outside the vocabulary, and for a template whose tokens would need larger embeddings.
     """
     vocabulary = tokenizer.get_vocab()
@@ -203,10 +211,14 @@ def set_up_tokenizer(
         tokenizer.eos_token = eos_token
     if chat_template_path is not None:
         _clone_template(tokenizer, chat_template_path)
+    if gives_padding == "missing" and tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
     padding = pad_token or tokenizer.pad_token or tokenizer.eos_token
     if padding not in vocabulary:
         raise ValueError(f"pad_token={padding!r} is not in the tokenizer's vocabulary: pass pad_token")
-    tokenizer.pad_token = padding
+    if gives_padding == "asked":
+        tokenizer.pad_token = padding
+    return int(tokenizer.convert_tokens_to_ids(padding))
 
 
 def _clone_template(tokenizer: Any, path: str) -> None:

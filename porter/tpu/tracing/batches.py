@@ -64,9 +64,9 @@ def stand_ins(run: AbstractRun, runtime: ModuleType) -> Iterator[tuple[str, type
 def quiet(runtime: ModuleType) -> None:
     """What the batches' own classes ask of tokenizers, checkpoints, data and rewards that aren't there."""
     part = _importer(runtime)
-    nothing = lambda *args, **kwargs: None  # noqa: E731
-    part("rows.tokenization").set_up_tokenizer = nothing
-    part("preferences.preference_batches").set_up_tokenizer = nothing
+    padding = lambda *args, **kwargs: AbsentTokenizer.pad_token_id  # noqa: E731
+    part("rows.tokenization").set_up_tokenizer = padding
+    part("preferences.preference_batches").set_up_tokenizer = padding
     rollouts = part("rollouts.grpo_batches")
     rollouts.Rewards = AbsentRewards
     for module in (rollouts, part("distillation.distillation_batches")):

@@ -105,6 +105,12 @@ class Release(PromptRelease):
         return not self.since(0, 16, 1)
 
     @property
+    def gives_padding(self) -> str:
+        """Which padding token SFTTrainer gave the tokenizer, see `set_up_tokenizer`: from 0.16.1 to 1.0 its collator
+        alone had one, and the tokenizer was saved `none`."""
+        return "none" if self.since(0, 16, 1) and not self.since(1, 1) else "asked"
+
+    @property
     def end_token(self) -> str:
         """How rows were ended: `no`, `id` (0.16: the end token's id, after conversations too) or `text`."""
         return "text" if self.since(0, 17) else "id" if self.since(0, 16) else "no"

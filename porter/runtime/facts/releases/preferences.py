@@ -36,6 +36,15 @@ class PreferenceRelease:
         return not self.since(0, 7, 5)
 
     @property
+    def gives_pairs_padding(self) -> str:
+        """Which padding token DPOTrainer gave the tokenizer, see `set_up_tokenizer`.
+
+        `none` from 0.24 to 0.28, `missing` in 0.29 and 1.0. Before 0.24 it refused a tokenizer without one.
+        """
+        missing = self.since(0, 29) and not self.since(1, 1)
+        return "missing" if missing else "asked" if self.since(1, 1) or not self.since(0, 24) else "none"
+
+    @property
     def completions_joined(self) -> bool:
         """Whether KTOTrainer put start and end tokens around prompt and answer itself (before 1.3)."""
         return not self.since(1, 3)
