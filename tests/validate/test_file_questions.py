@@ -56,6 +56,8 @@ def test_a_script_that_goes_on_without_the_file(text: str, line: int) -> None:
         ("assert path.is_dir()\n", True),
         ("if name and not Path(name).exists():\n    raise FileNotFoundError(name)\n", True),
         ("if not path.exists():\n    print('train it first')\n    return\n", True),
+        ("if not model.exists() or not tokens.exists():\n    raise FileNotFoundError(model)\n", True),
+        ("if not model.exists() or model.stat().st_size:\n    raise FileNotFoundError(model)\n", False),
         ("if not path.is_dir():\n    return None\n", False),
         ("if not path.is_dir():\n    return []\n", False),
         ("if not path.exists():\n    path.mkdir()\n", False),

@@ -51,9 +51,12 @@ def ends_without_folder(tree: ast.AST, line: int) -> bool:
 
 
 def _denies(test: ast.expr) -> bool:
-    """`not path.exists()`, also as the last part of several: `if name and not Path(name).exists()`."""
+    """`not path.exists()`, also as the last part of several: `if name and not Path(name).exists()`; and where one of
+    several that are missing is enough: `if not model.exists() or not tokenizer.exists()`."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         return _denies(test.values[-1])
+    if isinstance(test, ast.BoolOp):
+        return all(_denies(value) for value in test.values)
     return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
 
 
