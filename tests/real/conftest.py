@@ -12,6 +12,8 @@ from porter.validate.comparing.trace import Trace
 from porter.validate.options import Options
 from porter.validate.run import run_port, run_source
 
+from .grpo import ours, restored, trainers  # noqa: F401 (fixtures)
+
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
