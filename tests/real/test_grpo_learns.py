@@ -57,10 +57,10 @@ def trls_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Pat
 def test_the_reward_rises_on_both_sides(
     side: str, tiny: Callable[..., Path], trls_own: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both train with LoRA's dropout, TRL's default; measured: from 0.12 to 0.30, and from 0.14 to 0.38."""
+    """Both train with LoRA's dropout, TRL's default; measured: from 0.11 to 0.46, and from 0.12 to 0.37."""
     monkeypatch.syspath_prepend(tmp_path)
-    flags = f"""--model_name_or_path {tiny("qwen3")} --dataset_name prompts --reward_funcs toy_rewards.low
-        --output_dir out
+    model = tiny("qwen3", num_hidden_layers=1)
+    flags = f"""--model_name_or_path {model} --dataset_name prompts --reward_funcs toy_rewards.low --output_dir out
         --max_steps {STEPS[side]}
         --use_peft --lora_r 16 --lora_alpha 64 --lora_target_modules all-linear --learning_rate 1e-2
         --lr_scheduler_type constant --per_device_train_batch_size 32 --num_generations 8 --max_completion_length 8

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
 from ...safety.limits import frames_of
 from ...tables import rules_folder
@@ -23,7 +25,7 @@ def take(porting: Training, step: Step, steps: Sequence[Step] = ()) -> None:
     """Run a step, as far as its rule takes part; `steps` are those of its phase."""
     if step.rule and not porting.options.active(step.rule):
         return
-    if step.path is None or step.path.is_relative_to(rules_folder()):
+    if step.path is None or _is_built_in(step.path):
         step.run(porting)
         return
     before, count = snapshot(porting), len(porting.edits) if isinstance(porting, Porting) else 0
@@ -48,6 +50,11 @@ def take(porting: Training, step: Step, steps: Sequence[Step] = ()) -> None:
         message = f"{rule} {step.pack} made a mistake ({place}: {what}): its step is not taken."
         fix = f"Mend the rule, or leave it out with --ignore {step.rule}." if step.rule else "Mend the step."
         porting.find(step.rule or "TP199", "error", message, fix, 1, 1)
+
+
+@cache
+def _is_built_in(path: Path) -> bool:
+    return path.is_relative_to(rules_folder())
 
 
 def _check_edits(porting: Porting, count: int) -> None:

@@ -364,7 +364,8 @@ def _listed(name: str, names: Sequence[str] | str) -> bool:
     """PEFT's two ways to name modules: one regular expression for the whole name, or names and endings of names."""
     if isinstance(names, str):
         return _match(names, names, name, re.fullmatch) is not None
-    return any(name == entry or name.endswith(f".{entry}") for entry in names)
+    parts = name.split(".")
+    return not {".".join(parts[place:]) for place in range(len(parts))}.isdisjoint(names)
 
 
 def _match(
