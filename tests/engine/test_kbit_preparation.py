@@ -124,3 +124,24 @@ model = FastModel.get_peft_model(model, r=8)
 SFTTrainer(model=model, args=SFTConfig("out"), train_dataset=rows).train()
 """
     assert "0.4 % of which" not in said(port(unsloth, source_trl="0.24.0"), ".load_in_4bit")
+
+
+FOOTPRINT = "print(model.get_memory_footprint())\n"
+
+
+@pytest.mark.parametrize(
+    ("load", "between", "expected"),
+    [
+        (NF4, PREPARED + FOOTPRINT, "The GPU run's figure is larger here: prepare_model"),
+        (", load_in_4bit=args.four", PREPARED + FOOTPRINT, "larger here where it quantises the base: prepare_model"),
+        (NF4, FOOTPRINT + PREPARED, ""),
+        ("", PREPARED + FOOTPRINT, ""),
+    ],
+)
+def test_a_footprint_behind_the_preparation_counts_what_it_makes_float32(
+    load: str, between: str, expected: str
+) -> None:
+    found = port(script(load, between))
+    assert "print(rt.memory_footprint(model))" in found.after
+    said = [finding for finding in found.findings if "figure is larger" in finding.message]
+    assert [expected in finding.message for finding in said] == [True] * bool(expected)

@@ -9,10 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 from qwix._src.core.qarray import HowToQuantize, QArray
 
 from porter.runtime.arguments import argument_class, get_quantization_config
 from porter.runtime.facts.families import find_family
+from porter.runtime.lora.apply_lora import memory_footprint
 from porter.runtime.models.quantization import (
     HeldWeight,
     Quantization,
@@ -158,3 +160,12 @@ def test_a_held_weight_can_be_scaled() -> None:
         dequantize(scaled.qvalue, scaled.scale, "nf4", jnp.float32),
         0.25 * dequantize(codes, scales, "nf4", jnp.float32),
     )
+
+
+def test_a_footprint_has_no_scales_which_bitsandbytes_keeps_beside_its_parameters() -> None:
+    model = nnx.Module()
+    codes, scales = quantize(jnp.ones((64, 2)), "nf4", (64, 1))
+    array = QArray(nnx.Param(codes), nnx.Param(scales), None, "nf4")
+    model.held = nnx.data(HeldWeight(array, HowToQuantize(qtype="nf4", tiled_axes={0: 64})))
+    model.norm = nnx.Param(jnp.ones(10, jnp.bfloat16))
+    assert memory_footprint(model) == 64 + 20

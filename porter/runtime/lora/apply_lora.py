@@ -207,9 +207,13 @@ def count_parameters(model: nnx.Module, *, trainable: bool = False, lora: bool =
 
 
 def memory_footprint(model: nnx.Module) -> int:
-    """transformers' get_memory_footprint: bytes of all parameters on all devices, 4-bit codes two to a byte."""
-    leaves = jax.tree.leaves(nnx.state(model, nnx.Param))
-    return sum(leaf.size * leaf.dtype.itemsize // (2 if leaf.dtype == jnp.uint4 else 1) for leaf in leaves)
+    """transformers' get_memory_footprint: bytes of all parameters on all devices, 4-bit codes two to a byte.
+
+    The scales of quantised weights don't count, which are no parameters of bitsandbytes' layers.
+    """
+    parameters = nnx.to_flat_state(nnx.state(model, nnx.Param))
+    held = [leaf.get_value() for path, leaf in parameters if path[-2:] != ("array", "scale")]
+    return sum(leaf.size * leaf.dtype.itemsize // (2 if leaf.dtype == jnp.uint4 else 1) for leaf in held)
 
 
 def adapters(model: nnx.Module) -> Iterator[tuple[str, str, nnx.LoRAParam, nnx.LoRAParam]]:
