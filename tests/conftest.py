@@ -27,6 +27,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
+from porter.validate.preloading import client
+
+# What JAX, tensorboardX and the command set in the process that imports them: the interpreters that scripts are forked
+# from are the same before and after.
+client.OF_A_RUN |= {
+    *("TPU_PORT_ALONE", "CRC32C_SW_MODE", "GRPC_VERBOSITY", "LIBTPU_INIT_ARGS", "TF_CPP_MIN_LOG_LEVEL"),
+    *("TPU_LIBRARY_PATH", "TPU_SKIP_MDS_QUERY", "TPU_ML_PLATFORM", "TPU_ML_PLATFORM_VERSION"),
+    *("ENABLE_RUNTIME_UPTIME_TELEMETRY", "TENSORSTORE_CURL_LOW_SPEED_TIME_SECONDS"),
+    *("TENSORSTORE_CURL_LOW_SPEED_LIMIT_BYTES", "FSDP_CPU_RAM_EFFICIENT_LOADING"),
+}
+
 # Syntax trees and traced programs are many objects that stay: looking through them again and again took a tenth of the
 # suite.
 gc.set_threshold(50_000, 20, 10)

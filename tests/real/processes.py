@@ -11,11 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from porter.validate.options import Options
 from porter.validate.preloading import client
 from porter.validate.preloading.client import Forked
-from porter.validate.running.processes import kill_group
+from porter.validate.run import port_environment
+from porter.validate.running.processes import import_ahead, kill_group
 
 REPOSITORY = Path(__file__).parents[2]
+PORT = Path(__file__).parent / "scripts" / "sft_lora_qwen3_tunix.py"
 
 
 def variables(devices: int, **more: str) -> dict[str, str]:
@@ -35,20 +38,24 @@ def together(
 ) -> list[tuple[int, str]]:
     """Exit status and output of Python with each of the commands, one a process of one run.
 
-    Modules (`-m tests.real.host_runs`) run in forks of an interpreter that has imported JAX, as `validate`'s ports do.
+    Modules (`-m tests.real.host_runs`) and scripts (in their own folders) run in forks of an interpreter that has
+    imported JAX: the one that `validate`'s ports fork from.
     """
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{found.getsockname()[1]}"
-    usual, running = variables(devices, **(more or {})), []
-    for number, command in enumerate(commands):
-        environment = {
-            **usual,
-            "JAX_COORDINATOR_ADDRESS": address,
-            "JAX_NUM_PROCESSES": str(len(commands)),
-            "JAX_PROCESS_ID": str(number),
-        }
-        running.append(_forked(command, usual, environment) or _new(command, environment))
+    usual, count = variables(devices, JAX_COORDINATOR_ADDRESS=address, **(more or {})), str(len(commands))
+    told = [{"JAX_NUM_PROCESSES": count, "JAX_PROCESS_ID": str(number)} for number in range(len(commands))]
+    return _ended([_started(command, {**usual, **own}) for command, own in zip(commands, told, strict=True)], timeout)
+
+
+def alone(command: Sequence[str], *, devices: int = 1, timeout: float = 600, **more: str) -> tuple[int, str]:
+    """The same of one process, which knows of others what `more` variables tell it."""
+    (found,) = _ended([_started(command, variables(devices, **more))], timeout)
+    return found
+
+
+def _ended(running: Sequence[Any], timeout: float) -> list[tuple[int, str]]:
     with ThreadPoolExecutor(len(running)) as readers:
         try:
             outputs = list(readers.map(lambda process: process.stdout.read().decode(), running, timeout=timeout))
@@ -58,11 +65,20 @@ def together(
                 kill_group(process)
 
 
-def _forked(command: Sequence[str], usual: Mapping[str, str], environment: Mapping[str, str]) -> Forked | None:
-    if command[0] != "-m":
+def _started(command: Sequence[str], environment: Mapping[str, str]) -> Any:
+    return _forked(command, environment) or _new(command, environment)
+
+
+def _forked(command: Sequence[str], environment: Mapping[str, str]) -> Forked | None:
+    first, *words = command
+    if first == "-m":
+        module, folder = words.pop(0), REPOSITORY
+    elif first.endswith(".py"):
+        module, folder = Path(first).stem, Path(first).parent
+    else:
         return None
-    server = client.server("port", sys.executable, usual)
-    return client.begin(server, command[1], command[2:], environment, str(REPOSITORY)) if server else None
+    server = import_ahead("port", PORT, port_environment(Options()))
+    return client.begin(server, module, words, environment, str(folder)) if server else None
 
 
 def _new(command: Sequence[str], environment: Mapping[str, str]) -> Any:

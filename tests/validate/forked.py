@@ -2,7 +2,7 @@
 
     done = run("import sys; print(sys.argv)", work, "source", cwd=folder)
 
-The imports take five seconds in each process of a test's own.
+The imports take five seconds in each process of a test's own. It is the interpreter that sources fork from.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from porter.validate.preloading import client
+from porter.validate.running.processes import environment, import_ahead
 
 ROOT = Path(__file__).parents[2]
 HERE = "tests.validate.forked"
@@ -21,12 +22,13 @@ HERE = "tests.validate.forked"
 
 def run(text: str, *arguments: object, cwd: Path) -> CompletedProcess[str]:
     """What `python -c text arguments` in `cwd` would give."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    imported = environment("source", dtype="float32", devices=1, online=False, tiny=True)
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder) / "out", Path(folder) / "err"
         words = [str(out), str(err), text, *map(str, arguments)]
-        socket = client.server("source", sys.executable, environment)
-        process = client.begin(socket, HERE, words, environment, str(cwd)) if socket else None
+        socket = import_ahead("source", Path(__file__), imported)
+        process = client.begin(socket, HERE, words, variables, str(cwd)) if socket else None
         assert process is not None and process.stdout is not None
         said = process.stdout.read().decode()
         code = process.wait(300)

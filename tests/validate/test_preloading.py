@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,10 @@ from porter.validate.preloading.client import Forked
 
 
 @pytest.fixture
-def path(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def path(no_interpreters: None, monkeypatch: pytest.MonkeyPatch) -> str:
     """The socket of an interpreter that has imported little; no other one is there."""
-    client.stop()
     monkeypatch.setitem(client.MODULES, "source", ("-yaml", "pathspec", "+yaml", "colorsys"))
-    yield client.server("source", sys.executable, dict(os.environ))
-    client.stop()
+    return client.server("source", sys.executable, dict(os.environ))
 
 
 def begin(path: str, folder: Path, text: str, *arguments: str, **variables: str) -> Forked | None:
@@ -150,10 +147,9 @@ def test_one_interpreter_serves_what_differs_in_its_folders_alone(path: str) -> 
     assert client.server("source", sys.executable, {**os.environ, "JAX_PLATFORMS": "other"}) != path
 
 
-def test_a_server_that_can_not_start_is_replaced_by_a_new_interpreter(tmp_path: Path) -> None:
+def test_a_server_that_can_not_start_is_replaced_by_a_new_interpreter(no_interpreters: None, tmp_path: Path) -> None:
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
     path = client.server("source", str(broken), {})
     assert begin(path, tmp_path, "print('ran')") is None
-    client.stop()

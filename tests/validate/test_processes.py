@@ -111,10 +111,9 @@ def _is_dead(pid: int) -> bool:
 
 
 def test_what_is_imported_ahead_has_the_users_hugging_face_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    no_interpreters: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its libraries keep the folder that they find when they are imported; a home of a run's own is gone after it."""
-    preloading.stop()
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setitem(preloading.MODULES, "source", ("huggingface_hub.constants",))
     text = (
@@ -122,7 +121,6 @@ def test_what_is_imported_ahead_has_the_users_hugging_face_folder(
         "from huggingface_hub import constants\nprint(constants.HF_HOME)\n"
     )
     assert failure(tmp_path, text).output.splitlines() == ["True", str(tmp_path / "hub")]
-    preloading.stop()
 
 
 def test_a_process_whose_name_is_no_text_is_counted() -> None:

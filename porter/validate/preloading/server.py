@@ -22,7 +22,6 @@ import signal
 import socket
 import sys
 import tempfile
-import traceback
 from importlib.machinery import PathFinder
 
 HIDDEN, SHOWN = "-", "+"  # before a module that has to look missing to those that are imported in between
@@ -233,7 +232,7 @@ def main() -> None:
     except SystemExit:
         raise
     except BaseException:
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())  # a script may have its own
         raise SystemExit(1) from None
 
 

@@ -111,20 +111,19 @@ def run_observed(
     folder = Path(tempfile.mkdtemp(prefix=f"{side}-", dir=settings.work))
     place, notes = place_for(script, folder, limits.copy, source)
     settings_file = folder / "settings.json"
-    alone = processes == 1 and settings.hosts == 1
-    preloaded = import_ahead(side, script, environment, python, source) if alone else ""
+    preloaded = import_ahead(side, script, environment, python, source) if processes == 1 else ""
     if preloaded and side == "source" and python == settings.tool_python:
         settings = replace(settings, preloaded=preloaded)
     settings.save(settings_file)
     run = uuid.uuid4().hex
     variables = {**ENVIRONMENT, **environment, **_homes(folder), "PYTHONPATH": _path(folder, environment), MARK: run}
-    words = [str(folder), str(settings_file), str(place.script), *arguments]
+    hosts = [HOSTS, str(settings.hosts)] if settings.hosts > 1 else []
+    words = [*hosts, module, str(folder), str(settings_file), str(place.script), *arguments]
     process: Process | None = None
     if preloaded:
-        process = preloading.begin(preloaded, module, words, variables, str(place.folder))
+        process = preloading.begin(preloaded, words[0], words[1:], variables, str(place.folder))
     if process is None:
-        hosts = [HOSTS, str(settings.hosts)] if settings.hosts > 1 else []
-        process = _new(python, processes, [*hosts, module, *words], variables, place.folder)
+        process = _new(python, processes, words, variables, place.folder)
     last = LastLines()
     reader = threading.Thread(target=last.read, args=(process, say), daemon=True)
     reader.start()
