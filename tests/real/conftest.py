@@ -10,7 +10,7 @@ import pytest
 
 from porter.validate.comparing.trace import Trace
 from porter.validate.options import Options
-from porter.validate.run import run_port, run_source
+from porter.validate.run import run_on_hosts, run_port, run_source
 
 from .grpo import ours, restored, trainers  # noqa: F401 (fixtures)
 
@@ -34,6 +34,14 @@ class Recorded:
         script.write_text(text, encoding="utf-8")
         options = replace(self.options, steps=steps, mesh=mesh or self.options.mesh)
         return run_port(script, options, str(self.work), lambda line: None)
+
+    def run_on_hosts(self, hosts: int, *, steps: int) -> dict[str, Trace]:
+        """The port's traces in several processes, as `validate --hosts` runs them, by what it calls them."""
+        options = replace(self.options, hosts=hosts, devices=4, mesh=(4, 1))
+        runs = run_on_hosts(self.port, self.port, options, str(self.work), lambda line: None, steps)
+        for name, run in runs:
+            assert isinstance(run, Trace), (name, run.reason, run.output)
+        return dict(runs)
 
 
 @pytest.fixture(scope="session")

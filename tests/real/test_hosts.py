@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,8 @@ import pytest
 from porter.validate.options import Options
 from porter.validate.run import validate
 
-from .processes import REPOSITORY, together, variables
+from .long import mostly_long
+from .processes import REPOSITORY, alone, together
 
 pytestmark = pytest.mark.real
 
@@ -39,11 +38,11 @@ def run(
     out.mkdir(parents=True, exist_ok=True)
     command = ["-m", "tests.real.host_runs", str(model), str(out), json.dumps(jobs)]
     if processes == 1 and not gloo:
-        subprocess.run([sys.executable, *command], env=variables(DEVICES), cwd=REPOSITORY, check=True, timeout=timeout)
+        ended = [alone(command, devices=DEVICES, timeout=timeout)]
     else:
-        more = {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}
-        for status, output in together([command] * processes, devices=DEVICES // processes, timeout=timeout, more=more):
-            assert status == 0, output
+        ended = together([command] * processes, devices=DEVICES // processes, timeout=timeout)
+    for status, output in ended:
+        assert status == 0, output
     return [json.loads((out / f"{number}.json").read_text()) for number in range(processes)]
 
 
@@ -89,15 +88,14 @@ def recorded_losses(folder: Path) -> list[list[Any]]:
     return [[line["step"], line["loss"]] for line in state["log_history"] if "loss" in line]
 
 
-def test_two_and_four_processes_train_as_one_does(tiny: Callable[..., Path], tmp_path: Path) -> None:
-    """Tensor parallelism lies between the processes: fed as Tunix feeds them, each trained on rows of its own."""
+def test_two_processes_train_evaluate_sample_and_save_as_one_does(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    """Tensor parallelism lies between the processes: fed as Tunix feeds them, each trained on rows of its own. What
+    `validate --hosts` doesn't compare; DPO, and four processes, are in test_preference_training.py."""
     model = tiny("qwen3", num_hidden_layers=1)
-    sft, dpo, grpo = jobs = [[kind, kind, 2, 2, True] for kind in ("sft", "dpo", "grpo")]
+    jobs = [[kind, kind, 2, 2, True] for kind in ("sft", "grpo")]
     (one,) = run(model, tmp_path / "one", 1, jobs)
-    check(run(model, tmp_path / "two", 2, [sft, grpo]), one)
+    check(run(model, tmp_path / "two", 2, jobs), one)
     check_saved(tmp_path / "two", tmp_path / "one")
-    check(run(model, tmp_path / "four", 4, [dpo]), one)
-    check_saved(tmp_path / "four", tmp_path / "one")
 
 
 @pytest.mark.long
@@ -140,15 +138,21 @@ def test_a_killed_process_costs_no_checkpoint(tiny: Callable[..., Path], tmp_pat
     assert 3 <= len(rest) < 6 and same(rest, [loss for _, loss in theirs[-len(rest) :]])  # not all of it anew
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "hosts"), [("sft", 2), ("dpo", 2), ("grpo", 2), ("sft", 4)])
-def test_validate_compares_a_port_in_several_processes(name: str, hosts: int) -> None:
-    scripts = {
-        "sft": (SCRIPTS / "sft_lora_qwen3.py", SCRIPTS / "sft_lora_qwen3_tunix.py"),
-        "dpo": (EXAMPLES / "dpo_lora_qwen3.py", EXAMPLES / "dpo_lora_qwen3_tunix.py"),
-        "grpo": (SCRIPTS / "grpo_one_reward.py", SCRIPTS / "grpo_one_reward_tunix.py"),
-    }
-    verdict = validate(*scripts[name], Options(steps=3, devices=4, meshes=(), hosts=hosts))
+VALIDATED = {
+    "sft": (SCRIPTS / "sft_lora_qwen3.py", SCRIPTS / "sft_lora_qwen3_tunix.py"),
+    "dpo": (EXAMPLES / "dpo_lora_qwen3.py", EXAMPLES / "dpo_lora_qwen3_tunix.py"),
+    "grpo": (SCRIPTS / "grpo_one_reward.py", SCRIPTS / "grpo_one_reward_tunix.py"),
+}
+IN_SEVERAL = [("sft", 2), ("dpo", 2), ("grpo", 2), ("sft", 4)]
+
+
+# SFT is in test_validate.py, DPO in test_preference_training.py: beside what else their sources are run for.
+@pytest.mark.parametrize(
+    "name_and_hosts", mostly_long(IN_SEVERAL, short=[("grpo", 2)]), ids=lambda pair: f"{pair[0]}-{pair[1]}"
+)
+def test_validate_compares_a_port_in_several_processes(name_and_hosts: tuple[str, int]) -> None:
+    name, hosts = name_and_hosts
+    verdict = validate(*VALIDATED[name], Options(steps=3, devices=4, meshes=(), hosts=hosts))
     assert verdict.equal, verdict
     several = f"the same port on {hosts} processes"
     assert [check.name for check in verdict.checks][-2:] == [several, f"{several}, tensor parallelism across them"]
@@ -277,16 +281,10 @@ def test_another_script_or_release_is_refused_and_who_comes_late_is_not_waited_f
         assert status == 1 and "trains" not in said and "Traceback" not in said
         assert "the scripts, their arguments and releases of process 1 aren't those of process 0 (script: " in said
         assert "arguments: ['--lr=1'], not []" in said and "qwix: '0.0.1', not '" in said
-    alone = variables(1, JAX_COORDINATOR_ADDRESS="127.0.0.1:1", JAX_NUM_PROCESSES="2", JAX_PROCESS_ID="1")
-    done = subprocess.run(
-        [sys.executable, str(scripts[0])],
-        env={**alone, "TPU_PORT_WAIT": "2"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "process 1 of 2: the others didn't come within 2 s (TPU_PORT_WAIT)" in done.stderr
+    second = {"JAX_COORDINATOR_ADDRESS": "127.0.0.1:1", "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "1"}
+    status, said = alone([str(scripts[0])], timeout=120, TPU_PORT_WAIT="2", **second)
+    assert status == 1 and "Traceback" not in said
+    assert "process 1 of 2: the others didn't come within 2 s (TPU_PORT_WAIT)" in said
 
 
 def test_sigterm_ends_a_run_with_its_checkpoint(tiny: Any, tiny_mesh: Any, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from porter.front.port_file import port_file
 from porter.validate.comparing import compare as checks
 from porter.validate.comparing.tolerances import FLOAT32
+from porter.validate.comparing.trace import Trace
 from porter.validate.comparing.verdict import Check, Verdict
 from porter.validate.options import Options
 from porter.validate.run import run_source, validate
@@ -53,12 +54,30 @@ def found(source: Any, port: Any) -> dict[str, Check]:
     return {check.name: check for check in checks.compare(source, port, FLOAT32)}
 
 
+@pytest.fixture(scope="module")
+def eight(dpo: Recorded) -> Trace:
+    """Its port on eight devices of one process."""
+    return dpo.run(dpo.port.read_text("utf-8"), steps=8)
+
+
 @pytest.mark.parametrize("mesh", mostly_long([(8, 1), (2, 4)], short=[(8, 1)]))
-def test_dpo_is_trls_on_every_mesh(dpo: Recorded, mesh: tuple[int, int]) -> None:
-    port = dpo.run(dpo.port.read_text("utf-8"), steps=8, mesh=mesh)
+def test_dpo_is_trls_on_every_mesh(dpo: Recorded, eight: Trace, mesh: tuple[int, int]) -> None:
+    port = eight if mesh == dpo.options.mesh else dpo.run(dpo.port.read_text("utf-8"), steps=8, mesh=mesh)
     verdict = found(dpo.trace, port)
     assert [check for check in verdict.values() if check.status != "equal"] == []
     assert all((verdict[name].measured or 0.0) <= 1e-5 for name in (checks.LOSS, checks.METRICS))
+
+
+@pytest.mark.parametrize("hosts", [2, 4])
+def test_dpo_is_the_same_in_several_processes(dpo: Recorded, eight: Trace, hosts: int) -> None:
+    """As `validate --hosts` runs it; step 3 is the first behind an update, for the rate of step 1 is 0."""
+    runs = dpo.run_on_hosts(hosts, steps=3)
+    assert [*runs] == [f"{hosts} processes", f"{hosts} processes, tensor parallelism across them"]
+    compared = checks.check_devices(eight, [*runs.items()], FLOAT32)
+    assert [check.status for check in compared] == ["equal", "equal"], compared
+    for run in runs.values():
+        norms = [(step.grad_norm, one.grad_norm) for step, one in zip(run.steps, eight.steps, strict=False)]
+        assert len(norms) == 3 and all(norm == pytest.approx(one, rel=1e-5) for norm, one in norms)
 
 
 @pytest.mark.parametrize("mistake", mostly_long(MISTAKES, short=["reference dropped"]))
