@@ -279,9 +279,8 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
     assert site is not None
     so = "and so does" if known.divides_twice else "nor does"
     code = _unless_deepspeed(porting, factor)
-    if code != factor:
-        said += ", but under DeepSpeed"
-    message = f"{said}, {so} the port, before it clips: that release's training, not what was meant."
+    unless = ", but under DeepSpeed" if code != factor else ""
+    message = f"{said}{unless}, {so} the port, before it clips: that release's training, not what was meant."
     logs_sum = LOGS_COUNTED_SUM if trainer in ("SFTTrainer", "Trainer") else LOGS_SUM
     if not known.divides_twice and version_key(version) >= logs_sum:
         message += " Its log lines have the sum of a step's losses, the port's their mean."
