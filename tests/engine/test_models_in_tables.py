@@ -93,6 +93,12 @@ WAYS: dict[str, tuple[dict[str, str], str, str]] = {
         "import yaml\nfrom own import load\nNAME, rate = load(yaml.safe_load(open('a/odd.yaml')))",
         "NAME",
     ),
+    "an object's, taken apart": (
+        {"a/odd.yaml": YAML},
+        "import yaml\nclass Run:\n    def load(self, path):\n        c = yaml.safe_load(open(path))\n"
+        "        return c['model']['name'], 4\nrun = Run()\nname, rank = run.load('a/odd.yaml')",
+        "name",
+    ),
     "written side by side": (
         {"a/odd.yaml": YAML},
         "import yaml\nc = yaml.safe_load(open('a/odd.yaml'))\nname, rate = c['model']['name'], 4",

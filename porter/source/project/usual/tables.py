@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from .trees import functions_of, has_class, items_set_in, returned_by, set_to_in, unpacked_in
+from .trees import declarations_of, functions_of, has_class, items_set_in, returned_by, set_to_in, unpacked_in
 
 DEEPEST = 12  # tables in tables, and names that lead to one another
 Entry = tuple[ast.expr, str]  # an expression, and the module in which it stands
@@ -128,10 +128,27 @@ class Tables:
                 home, name = module
         elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
             module = self.imported(node.func.value.id, place)
-            if module is not None and not module[1]:
-                home, name = module[0], node.func.attr
+            if module is None or module[1]:
+                return self._result_of_method(node.func.value.id, node.func.attr, place)
+            home, name = module[0], node.func.attr
         function = functions_of(self.trees[home]).get(name)
         value = returned_by(function) if function is not None else None
+        return (value, home) if value is not None else None
+
+    def _result_of_method(self, owner: str, name: str, place: str) -> Entry | None:
+        """The one expression that a method returns: of `self`, of a class of the project or of an object of one."""
+        made = set_to_in(self.trees[place], owner)
+        if len(made) == 1 and isinstance(made[0], ast.Call) and isinstance(made[0].func, ast.Name):
+            owner = made[0].func.id
+        home, named = (place, "") if owner in ("self", "cls") else self._defined(owner, place) or (place, owner)
+        methods = [
+            each
+            for node in declarations_of(self.trees[home])
+            if isinstance(node, ast.ClassDef) and named in ("", node.name)
+            for each in node.body
+            if isinstance(each, ast.FunctionDef) and each.name == name
+        ]
+        value = returned_by(methods[0]) if len(methods) == 1 else None
         return (value, home) if value is not None else None
 
     def _at_key(self, node: ast.expr, place: str, key: str | int, depth: int) -> Entry | None:
