@@ -10,10 +10,13 @@ from dataclasses import replace
 import libcst as cst
 
 from ...recipe import Value
+from ...runtime.facts.field_tables import Row
 from ...source.dictionaries.possible import depends
+from ...source.dictionaries.told import told_by_files
 from ...source.module import Module
 from ...source.read_value import read_value
-from .sites import Argument
+from ...source.values import Unknown, evaluate
+from .sites import OBJECTS, Argument, Site
 from .training import Training
 
 HOLDS = "lora"  # the role of configs that hold what they are given
@@ -43,6 +46,20 @@ def surely_held(module: Module, argument: Argument) -> Value | None:
         return None
     found = read_value(module, node)
     return found if found.known else None
+
+
+def refused_beside(module: Module, argument: Argument, site: Site, row: Row) -> Value | None:
+    """What the project's files of settings say a keyword is, which only the run reads, and refuses there."""
+    if argument.value.known or not row.judged_later or site.role not in OBJECTS or not isinstance(site.node, cst.Call):
+        return None
+    told = argument.beside
+    if told is None and argument.node is not None:
+        told = told_by_files(module, argument.node, site.node)
+    try:
+        value = Value("literal", repr(evaluate(module, told))) if told is not None else None
+    except Unknown:
+        return None
+    return value if value is not None and row.verdict(value.literal)[0] == "manual" else None
 
 
 def _reads(porting: Training, use: cst.CSTNode) -> bool:

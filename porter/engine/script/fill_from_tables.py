@@ -17,7 +17,7 @@ from ...text.expressions import python
 from ..packs.kinds import is_of_kind
 from ..packs.pack import Pack, Rewrite, TableRule, by_claim
 from ..packs.said_by_packs import title_of
-from .config_attributes import held_value, surely_held
+from .config_attributes import held_value, refused_beside, surely_held
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
 from .sites import Argument, Site, assigned_name, facts_of, read_site, shown
@@ -275,6 +275,11 @@ def fill_site(porting: Training, site: Site, rule: TableRule, versions: Mapping[
         refused = judge(sure, row) if (sure := surely_held(porting.module, argument)) is not None else None
         if refused is not None and refused[0] == "manual":
             fate, reason = refused
+        elif (told := refused_beside(porting.module, argument, site, row)) is not None:
+            now_judged, why = judge(told, row)
+            if now_judged == "manual":
+                fate = now_judged
+                reason = f"a file of the project says {told.code}, which the port refuses at its start: {why}"
         if otherwise and fate != "dropped":
             fate, reason = otherwise
         target = "" if fate in ("dropped", "manual") else row.target

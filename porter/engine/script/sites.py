@@ -38,7 +38,8 @@ OBJECTS = ("arguments", "lora")  # the roles of calls whose objects the port may
 class Argument:
     """One argument of a call: its keyword (`""` while positional), its value, its place and what is said of it.
 
-    `reference` is the variable that it is, a name or `self.x`; `certain` whether the call surely has it.
+    `reference` is the variable that it is, a name or `self.x`; `certain` whether the call surely has it; `beside` what
+    a file of the project's settings says that it is.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Argument:
     reference: str | None = None
     node: cst.BaseExpression | None = None
     certain: bool = True
+    beside: cst.BaseExpression | None = None
 
     @property
     def text(self) -> str:
@@ -330,7 +332,8 @@ def _possible(
     )
     read = f'{dictionary}["{name}"]'
     found = Value("expression", read, Origin(module.path, line, column, rule), module.code(value) if is_here else read)
-    return Argument(name, found, line, column, node=value if is_here else None, certain=False)
+    held, beside = (value, None) if is_here else (None, value)
+    return Argument(name, found, line, column, node=held, certain=False, beside=beside)
 
 
 def _named(arguments: Iterator[Argument], positional: tuple[str, ...]) -> Iterator[Argument]:
