@@ -2,8 +2,8 @@
 
     from porter.runtime.callbacks import EarlyStoppingCallback, TrainerCallback
 
-Tunix reports a step's loss one step late, so `on_step_end`, `on_log` and `on_epoch_end` come one step late too, with
-the step's own number, and see a model that is one step further; evaluations and checkpoints are reported at once.
+The events come in the Trainer's order, each with the model of its step: on_step_end, on_log, on_evaluate and on_save of
+what is done by steps, on_epoch_end, and the same of what is done by epochs.
 Callbacks get `model` (Tunix's), `processing_class` and `tokenizer`. Of a control only `should_training_stop` is obeyed.
 """
 
@@ -191,6 +191,12 @@ class Events:
         """Another training of the same trainer: callbacks keep what they noted, as transformers' do."""
         self.state, self.control = TrainerState(best=self.state.best), TrainerControl()
 
+    @property
+    def at_once(self) -> bool:
+        """Whether a step has to be reported before the next one runs: not for callbacks of this package."""
+        own = f"{__package__}."
+        return any(not type(callback).__module__.startswith(own) for callback in self._callbacks)
+
     def begin(self, train_ctx: Any) -> None:
         self.state.max_steps, self.state.global_step = train_ctx.config.max_steps, train_ctx.train_steps
         if self._steps_per_epoch:
@@ -207,7 +213,6 @@ class Events:
             return
         self._begun = step
         self._at(step)
-        self._tell_of_save(train_ctx, step)
         if self._steps_per_epoch and step % self._steps_per_epoch == 0:
             self._tell("on_epoch_begin", train_ctx)
         self._tell("on_step_begin", train_ctx)
@@ -215,9 +220,14 @@ class Events:
     def step(self, train_ctx: Any, step: int) -> None:
         self._at(step)
         self._tell("on_step_end", train_ctx)
-        if self._steps_per_epoch and (step % self._steps_per_epoch == 0 or step == self._last):
-            self._tell("on_epoch_end", train_ctx)  # that of an epoch which the run's end cuts off, too
-        self._tell_of_save(train_ctx, step)
+
+    def ends_epoch(self, step: int) -> bool:
+        """Whether an epoch ends with a step: also one that the run's end cuts off."""
+        return bool(self._steps_per_epoch) and (step % (self._steps_per_epoch or 1) == 0 or step == self._last)
+
+    def epoch(self, train_ctx: Any, step: int) -> None:
+        self._at(step)
+        self._tell("on_epoch_end", train_ctx)
 
     def log(self, line: dict[str, float], train_ctx: Any) -> None:
         self.state.log_history.append(line)
@@ -257,9 +267,11 @@ class Events:
         """The loop is over; its last step is still to be reported."""
         self._last = train_ctx.train_steps
         self._at(self._last)
+
+    def save_last(self, train_ctx: Any) -> None:
         if self._callbacks and not train_ctx.is_managed_externally:
             train_ctx._save_last_checkpoint()  # Tunix does so once the callbacks have been told of the end
-        self._tell_of_save(train_ctx, self._last)
+        self.saved(train_ctx, self._last)
 
     def finish(self, train_ctx: Any, step: int) -> None:
         if step == self._last:
@@ -278,8 +290,9 @@ class Events:
         if policy is not None and policy.step is None and named.isdigit() and (epath.Path(folder) / named).is_dir():
             policy.step = int(named)
 
-    def _tell_of_save(self, train_ctx: Any, step: int) -> None:
+    def saved(self, train_ctx: Any, step: int) -> None:
         """on_save, if a checkpoint came since it was told last."""
+        self._at(step)
         saved = train_ctx.checkpoint_manager.latest_step()
         if saved is not None and saved != self._saved and saved <= step:
             self._saved = saved

@@ -301,7 +301,7 @@ def test_sigterm_ends_a_run_with_its_checkpoint(tiny: Any, tiny_mesh: Any, tmp_p
 
     class Stops(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if state.global_step == 1:
+            if state.global_step == 2:
                 os.kill(os.getpid(), signal.SIGTERM)
 
     def train(root: str | None, *callbacks: Any) -> list[float]:

@@ -104,14 +104,17 @@ def test_events_come_in_the_trainers_order() -> None:
     events.begin(context(0))
     events.micro_batch(context(0))
     events.micro_batch(context(0))  # the second of an accumulated step
-    events.micro_batch(context(1))  # Tunix reports a step when the next one runs
     events.step(context(1), 1)
     events.log({"loss": 0.5, "step": 1}, context(1))
+    events.micro_batch(context(1))
+    events.step(context(2), 2)
+    assert not events.ends_epoch(1) and events.ends_epoch(2)
+    events.epoch(context(2), 2)
     events.ended(context(2, saved=2))
-    events.step(context(2, saved=2), 2)
+    events.save_last(context(2, saved=2))
     events.finish(context(2), 2)
-    first = ["epoch begins at 0.0", "begin 0", "begin 1", "step 1 epoch 0.5", "log 0.5 by training_args"]
-    assert told == [*first, "save", "step 2 epoch 1.0", "epoch", "end"]
+    first = ["epoch begins at 0.0", "begin 0", "step 1 epoch 0.5", "log 0.5 by training_args", "begin 1"]
+    assert told == [*first, "step 2 epoch 1.0", "epoch", "save", "end"]
     assert (events.state.max_steps, events.state.num_train_epochs) == (100, 50)
 
 
@@ -128,10 +131,10 @@ def test_a_checkpoint_is_told_at_its_own_step() -> None:
     events.micro_batch(context(2))
     events.step(context(2), 2)
     assert told == []
+    events.saved(context(3, saved=3), 3)
     events.micro_batch(context(3, saved=3))
-    events.step(context(4, saved=3), 3)
-    events.micro_batch(context(4, saved=3))
-    events.step(context(5, saved=3), 4)
+    events.step(context(4, saved=3), 4)
+    events.saved(context(4, saved=3), 4)
     assert told == [(3, "the model after 3 steps", "the tokenizer")]
 
 

@@ -1,7 +1,8 @@
 """The log lines of transformers' Trainer, from Tunix's training hooks.
 
 Tunix reports a step's loss one step late, the last one after `on_train_end`, and an evaluation before the
-step that caused it; the lines here come out in the Trainer's order. They also keep the run's record, see recording.py.
+step that caused it; the lines here come out in the Trainer's order. A script's own callbacks have a step reported as
+soon as it is made. The hooks also keep the run's record, see recording.py.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import jax
@@ -42,6 +43,7 @@ def log_every(
     processing_class: Any = None,
     output_dir: str | os.PathLike[str] | None = None,
     transformers: str | None = None,
+    by_epoch: Collection[str] = (),
 ) -> LogLines:
     """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process, and record the run.
 
@@ -70,6 +72,7 @@ def log_every(
             lies with these.
         transformers: the source's release; None for the newest. The record in `trainer_state.json` has each step's own
             rate whatever it is.
+        by_epoch: which of "logging", "eval" and "save" have the strategy "epoch": they come behind `on_epoch_end`.
     """
     best = BestMetric.named(metric_for_best_model, greater_is_better)
     events = Events(callbacks, args, steps_per_epoch, best, processing_class)
@@ -77,6 +80,7 @@ def log_every(
         output_dir = getattr(args, "output_dir", None)
     lines = LogLines(steps, first_step, schedule, steps_per_epoch, events, metrics, output_dir, eval_on_start)
     lines.rate_of_next = release(None, transformers).logs_next_rate
+    lines.by_epoch = frozenset(by_epoch)
     return lines
 
 
@@ -84,6 +88,7 @@ class LogLines(TrainingHooks):
     """See `log_every`. `history` holds the lines as the Trainer's `state.log_history` does."""
 
     rate_of_next = False  # whether a line has the next step's rate
+    by_epoch: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -114,7 +119,8 @@ class LogLines(TrainingHooks):
         self._last_logged = 0
         self._total, self._first, self._ends = 0.0, 0, -1
         self._evaluating: list[float] = []  # when each batch of an evaluation began
-        self._begun = -1
+        self._begun = self._reported = self._epoch_ended = -1
+        self._evaluates = False  # whether Tunix has evaluated, which it does in front of the first step, too
         self._stopping = Stopping()
         self._evaluations: list[dict[str, float]] = []
         self.started: float | None = None  # time.perf_counter() at the start of the run
@@ -144,6 +150,9 @@ class LogLines(TrainingHooks):
         self.started, self._trains = time.perf_counter(), True
         self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1
         self._total, self._first, self._ends = 0.0, train_ctx.train_steps, -1
+        self._reported = self._epoch_ended = -1
+        if self._events.at_once:
+            _report_at_once(train_ctx)
         if self._steps is not None and self._steps < 1:
             self._steps = interval(self._steps, train_ctx.config.max_steps)
         self._stopping.begin(train_ctx)
@@ -163,12 +172,18 @@ class LogLines(TrainingHooks):
             loss = self._sum / (train_step - self._last_logged)
         self._sum += loss
         self._total += loss
-        if self._steps is not None and (train_step % self._steps == 0 or (train_step == 1 and self._first_step)):
-            self._say(self._line(train_ctx, train_step), train_ctx)
-            self._sum, self._last_logged = 0.0, train_step
+        self._reported = train_step
         self._events.step(train_ctx, train_step)
-        while self._evaluations and self._evaluations[0]["step"] <= train_step:
-            self._say(self._evaluations.pop(0), train_ctx)
+        if "logging" not in self.by_epoch or (train_step == 1 and self._first_step):
+            self._say_step(train_ctx, train_step)
+        evaluated_yet = not self._events.at_once or not self._evaluates_at(train_ctx, train_step)
+        if evaluated_yet and "eval" not in self.by_epoch:
+            self._say_evaluations(train_ctx, train_step)
+            self._end_epoch(train_ctx, train_step)
+        elif "eval" in self.by_epoch:
+            self._end_epoch(train_ctx, train_step)
+            self._say_evaluations(train_ctx, train_step)
+        self._events.saved(train_ctx, train_step)
         if train_step == self._ends:
             self._say(self._summary(train_ctx, train_step), train_ctx)
         self._events.finish(train_ctx, train_step)
@@ -179,6 +194,7 @@ class LogLines(TrainingHooks):
         of_set = getattr(train_ctx, "evaluating", "eval")  # MetricsTrainer's, as the metrics that it computes
         found = {f"{of_set}_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
         found |= getattr(train_ctx, "evaluated", {})
+        self._evaluates = True
         if began := self._evaluating:
             seconds = time.perf_counter() - began[0]
             found |= {
@@ -193,6 +209,8 @@ class LogLines(TrainingHooks):
         else:
             self.recording.evaluated(train_ctx, self.state, line)
             self._evaluations.append(line)
+            if self._reported == train_ctx.train_steps:
+                self._say_evaluations(train_ctx, self._reported)
             self._events.evaluated(train_ctx, {name: value for name, value in line.items() if name != "step"})
 
     def on_train_end(self, train_ctx: Any) -> None:
@@ -202,8 +220,12 @@ class LogLines(TrainingHooks):
         self._trains, self._ends = False, int(train_ctx.train_steps)
         self._stopping.ended(train_ctx)
         self._events.ended(train_ctx)
+        if "save" in self.by_epoch:
+            self._end_epoch(train_ctx, self._ends)
+        self._events.save_last(train_ctx)
         self.recording.ended(train_ctx, self.state)
-        if self._ends == self._first:  # nothing was left to train
+        if self._ends in (self._first, self._reported):  # nothing was left to train, or nothing is left to report
+            self._end_epoch(train_ctx, self._ends)
             self._say(self._summary(train_ctx, self._ends), train_ctx)
             self._events.finish(train_ctx, self._ends)
 
@@ -230,11 +252,36 @@ class LogLines(TrainingHooks):
         if train_ctx.train_steps != self._begun:
             self._begun = train_ctx.train_steps
             self._stopping.check(train_ctx)
+            if "save" in self.by_epoch:
+                self._end_epoch(train_ctx, self._begun)
+            self._events.saved(train_ctx, self._begun)
+            self._end_epoch(train_ctx, self._begun)
         self._events.micro_batch(train_ctx)
 
     def on_eval_step_start(self, train_ctx: Any) -> None:
         """Called for every batch."""
         self._evaluating.append(time.perf_counter())
+
+    def _end_epoch(self, train_ctx: Any, step: int) -> None:
+        """on_epoch_end, once, if a step that was reported ends one, and the line that comes by epochs."""
+        if step != self._reported or step == self._epoch_ended or not self._events.ends_epoch(step):
+            return
+        self._epoch_ended = step
+        self._events.epoch(train_ctx, step)
+        if "logging" in self.by_epoch and self._last_logged < step:
+            self._say_step(train_ctx, step)
+
+    def _evaluates_at(self, train_ctx: Any, step: int) -> bool:
+        return self._evaluates and step % train_ctx.config.eval_every_n_steps == 0
+
+    def _say_step(self, train_ctx: Any, step: int) -> None:
+        if self._steps is not None and (step % self._steps == 0 or (step == 1 and self._first_step)):
+            self._say(self._line(train_ctx, step), train_ctx)
+            self._sum, self._last_logged = 0.0, step
+
+    def _say_evaluations(self, train_ctx: Any, step: int) -> None:
+        while self._evaluations and self._evaluations[0]["step"] <= step:
+            self._say(self._evaluations.pop(0), train_ctx)
 
     def _line(self, train_ctx: Any, step: int) -> dict[str, float]:
         line = {"loss": self._sum / (step - self._last_logged)}
@@ -270,6 +317,21 @@ class LogLines(TrainingHooks):
         if jax.process_index() == 0:
             shown = {name: _shown(value) for name, value in line.items() if name != "step"}
             tqdm.write(str(shown))
+
+
+def _report_at_once(train_ctx: Any) -> None:
+    """Have a step reported when it is made: Tunix waits for the next one, which runs on meanwhile."""
+    write = train_ctx._write_train_metrics
+    if hasattr(write, "at_once"):
+        return
+
+    def writing() -> None:
+        write()
+        if train_ctx._prev_buffered_train_metrics is not None:
+            write()
+
+    writing.at_once = True  # type: ignore[attr-defined]
+    train_ctx._write_train_metrics = writing
 
 
 def _shown(value: Any) -> Any:

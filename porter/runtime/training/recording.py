@@ -42,6 +42,7 @@ class Recording:
         self._losses: list[float] = []
         self._last = 0.0
         self._ends: int | None = None
+        self._reported = -1
         self._saved: set[int] = set()
 
     @property
@@ -60,7 +61,7 @@ class Recording:
     def begin(self, train_ctx: Any, state: TrainerState) -> None:
         """The run starts, or goes on behind `train_ctx.train_steps`."""
         folder = _folder(train_ctx) or self._output_dir
-        self._ends, self._losses, self._counts = None, [], []
+        self._ends, self._losses, self._counts, self._reported = None, [], [], -1
         self._began = self._last = time.perf_counter()
         self._first = int(train_ctx.train_steps)
         if self._off or folder is None or jax.process_index() != 0:
@@ -85,6 +86,8 @@ class Recording:
             line = self._line(step, float(np.asarray(pending.loss)), self._counted(train_ctx))
             self._record.add(line, reported=False)
             self._write(train_ctx, state, now=True)
+        elif self._reported == step:  # at once
+            self._write(train_ctx, state, now=True)
 
     def step(self, train_ctx: Any, state: TrainerState, step: int, loss: float, found: Mapping[str, float]) -> None:
         """Tunix reports a step; `found`: what is logged beside its loss."""
@@ -93,6 +96,7 @@ class Recording:
         self._totals = self._counted(train_ctx)
         del self._counts[: train_ctx.config.gradient_accumulation_steps or 1]
         self._losses.append(loss)
+        self._reported = step
         now = time.perf_counter()
         speed = {"steps_per_second": 1 / (now - self._last)} if now > self._last else {}
         self._last = now

@@ -115,6 +115,7 @@ def training_hooks(
     if args.logging_strategy != "steps":
         epochs = _is_epoch(args.logging_strategy)
         every = interval(batches.steps_per_epoch, batches.steps, last=True) if epochs else None
+    strategies = {"logging": args.logging_strategy, "eval": args.eval_strategy, "save": args.save_strategy}
     return log_every(
         every,
         first_step=args.logging_first_step,
@@ -128,6 +129,7 @@ def training_hooks(
         greater_is_better=getattr(args, "greater_is_better", None),
         processing_class=processing_class,
         transformers=_release_of(args, batches),
+        by_epoch=[name for name, strategy in strategies.items() if _is_epoch(strategy)],
     )
 
 

@@ -4,8 +4,8 @@ What it does: the hooks that the port gives Tunix's trainer call the script's ca
 Why: Tunix has TrainingHooks with other events; the runtime's hooks call a TrainerCallback where transformers does.
 Example: `trainer.add_callback(StopAtLoss(0.1))`
 Use instead: `trainer.training_hooks.add(StopAtLoss(0.1))`
-Safety: changed. Tunix reports losses one step late: on_step_end, on_log and on_epoch_end see a model one step further,
-and a stop asked for there comes one optimizer step later; on_evaluate and on_save come at once. What a callback does
+Safety: changed. The events come in the Trainer's order, with Tunix's model; a stop that is asked for in on_save, or in
+on_epoch_end behind an evaluation by steps, comes one optimizer step later. What a callback does
 beyond args, state, logs, metrics, the model, the tokenizer and should_training_stop is refused where it stands.
 """
 

@@ -75,7 +75,7 @@ trainer = PeftTrainer(
     ),
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
 trainer.with_training_hooks(
-    rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch, callbacks=watchers)
+    rt.log_every(10, schedule=schedule, steps_per_epoch=batches.steps_per_epoch, callbacks=watchers, by_epoch=["eval"])
 )
 with mesh:
     trainer.train(batches, eval_batches)
