@@ -8,6 +8,7 @@ from ..runtime.facts.generation_settings import IDLE as IDLE_SETTINGS
 from ..runtime.facts.generation_settings import OF_FORWARD, PIPELINE_SETTINGS, asks_nothing
 from ..runtime.facts.generation_settings import REFUSED as REFUSED_SETTINGS
 from ..runtime.facts.releases import release as trl_release
+from ..runtime.facts.releases import unsloth_grpo
 from ..runtime.facts.releases.habits import OPTIM_ARGS_SINCE, reads_optim_args
 from ..runtime.facts.releases.mistral_means import NAMED_MULTIMODAL
 from ..runtime.rows.unsloth_templates import MAPPED as UNSLOTH_MAPPED
@@ -32,5 +33,6 @@ __all__ = [
     "trl_release",
     "unsloth_beside",
     "unsloth_defaults",
+    "unsloth_grpo",
     "unsloth_on",
 ]

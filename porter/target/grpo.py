@@ -45,6 +45,8 @@ LEFTOVERS = {
     "counted": "# prompts that fill no generation batch count as steps before TRL 0.20",
 }
 WHOLE_ACCUMULATION = "# a step of fewer micro-steps counts less before transformers 4.53"
+EACH_ROW = "# each row's loss apart, and their mean, as Unsloth's before 2026.2.1"
+SOME_ROWS = "# the loss of so many parts of a micro-step apart, and their mean, as Unsloth's before 2026.2.1"
 COUNTS_COMPLETIONS = (0, 15)  # the first release of TRL whose batch sizes are completions
 
 # Recipe place → keyword of the batches and the value that the runtime takes when it is left out; `...`: always written.
@@ -160,8 +162,13 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     if release and (leftovers := releases.release(release, transformers).leftovers) in LEFTOVERS:
         arguments.append(Arg(quoted(leftovers), "leftovers", LEFTOVERS[leftovers]))
     by_made = not release or releases.release(release, transformers).divides_by_made
-    if not by_made and porting.known("batch.accumulation") != 1:
-        arguments.append(Arg("False", "divides_by_made", WHOLE_ACCUMULATION))
+    summed = porting.code.get("sums_micro_steps", "")
+    if (summed or not by_made) and porting.known("batch.accumulation") != 1:
+        comment = f"# {summed} divides no step by its micro-steps" if summed else WHOLE_ACCUMULATION
+        arguments.append(Arg("False", "divides_by_made", comment))
+    if (apart := porting.value("loss.parts")) is not None:
+        note = EACH_ROW if apart.is_literal(-1) else SOME_ROWS
+        arguments.append(placed(porting, "loss.parts", "loss_parts", note))
     if leaves_adapter_out(porting):
         arguments.append(Arg('"base"', "reference", "# the model without adapters, as before TRL 0.27"))
     else:

@@ -28,7 +28,7 @@ from porter.packs.training import (
 )
 from porter.packs.writing import quoted
 
-from ._release import is_before, is_patched, unsloth_version
+from ._release import is_patched, unsloth_version
 from ._same_length import is_same_length
 from .lost_keywords import LOSES, is_followed, loses_keywords, loses_length, trls_length
 
@@ -43,9 +43,6 @@ EVALUATED = "batch.eval_per_device"
 PATCHES_SINCE = (2025, 2, 5)  # Unsloth's first release that writes the classes anew
 ROLLS_OUT = ("grpo", "rloo")  # whose prompts come in the order of `seed`
 READS_DATA_SEED = (4, 46, 0)  # transformers' first that orders rows by it
-DIVIDES_SINCE = (2025, 6, 5)  # the first that gives its GRPO loss the temperature
-READS_LOSS_TYPE = "2025.5.8"  # the first whose own GRPO loss is another for another loss_type
-DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
 
 
 @step(Phase.FIND, fills=("patches",))
@@ -182,17 +179,10 @@ def _default(code: str) -> Value:
         "arguments",
     ),
     settles=("data.max_length",),
-    fills=(
-        "batch.eval_per_device",
-        "rows_by",
-        "rollout.mask_truncated",
-        "loss.epsilon_high",
-        "loss.type",
-        "reward.scale",
-    ),
+    fills=("batch.eval_per_device", "rows_by"),
 )
 def settle_patched(porting: Training) -> None:
-    """What Unsloth's trainers change in a config that is made: the length of rows, the loss's companions."""
+    """What Unsloth's trainers change in a config that is made: the length of rows, the batch of evaluations."""
     site = porting.trainer
     if site is None or porting.loop is not None:
         return
@@ -207,8 +197,6 @@ def settle_patched(porting: Training) -> None:
             porting.fill({LENGTH: trls_length(porting)})
         else:
             _cut_at_the_models(porting)
-    if kind == "grpo" and not porting.arguments_object:
-        _settle_loss(porting)
     _settle_evaluation(porting, site)
 
 
@@ -298,29 +286,6 @@ def _is_longer(own: Value, of_model: Value) -> bool:
     return not both or (
         isinstance(own.literal, int) and isinstance(of_model.literal, int) and own.literal > of_model.literal
     )
-
-
-def _settle_loss(porting: Training) -> None:
-    """Unsloth sets what the DAPO and Dr. GRPO papers recommend beside their loss."""
-    if is_before(porting, READS_LOSS_TYPE):
-        porting.fill({"loss.type": _default('"grpo"')})  # each completion's mean
-        reason = f"Unsloth before {READS_LOSS_TYPE} takes each completion's mean, whatever it says"
-        porting.change_fate(".loss_type", fate="dropped", target="", reason=reason)
-    kind = str(porting.known("loss.type", "")).lower()
-    scale = porting.value("reward.scale")
-    if kind == "dapo" and porting.given("loss.type"):
-        porting.fill({place: _default(code) for place, code in DAPO.items()})
-    if kind == "dr_grpo" and scale is not None and scale.is_literal(True):
-        porting.fill({"reward.scale": _default("False")})
-
-
-@step(Phase.WRITE, of="trainer", fills=("parts",))
-def settle_temperature(porting: Porting) -> None:
-    """Unsloth's own loss divides the logits by the temperature from some release on, whatever TRL's does."""
-    assert porting.trainer is not None
-    if table_of(porting, porting.trainer).kind == "grpo" and is_patched(porting, porting.trainer):
-        release = unsloth_version(porting)
-        porting.code["divides_by_temperature"] = str(version_key(release) >= DIVIDES_SINCE)
 
 
 @step(Phase.WRITE, of="trainer", fills=("parts", "batch.per_device"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from porter.port import Port
+
 from .porting import check_becomes, port
 from .unsloth_scripts import script
 
@@ -76,3 +78,62 @@ def test_grpos_loss_is_divided_as_unsloth_does(pins: str, imports: str, undivide
 def test_its_own_loss_of_grpo_took_each_completions_mean(unsloth: str, kind: str) -> None:
     after = port(grpo("", pins=f"unsloth=={unsloth} trl==0.16.1")).after
     assert f'rt.PolicyLoss("{kind}"' in after, after
+
+
+APART = {
+    "2025.8.6": "loss_parts=-1,  # each row's loss apart, and their mean, as Unsloth's before 2026.2.1",
+    "2026.1.4": "loss_parts=-1,",
+    "2026.2.1": "",
+}
+
+
+@pytest.mark.parametrize("release", APART)
+def test_its_loss_takes_each_row_apart(release: str) -> None:
+    found = port(grpo("loss_type='bnpo'", pins=f"unsloth=={release} trl==0.24.0"))
+    assert APART[release] in found.after and "bnpo" in found.after
+    assert ("loss_parts" in found.after) is bool(APART[release])
+    assert any("mean of the rows' own means" in each.message for each in found.findings) is bool(APART[release])
+    assert "loss_parts" not in port(grpo("loss_type='dr_grpo'", pins=f"unsloth=={release} trl==0.24.0")).after
+    trls = port(grpo("loss_type='bnpo'", pins=f"unsloth=={release} trl==0.24.0", imports=TRL + UNSLOTH)).after
+    assert "loss_parts" not in trls  # the class is TRL's own
+
+
+def errors(found: Port) -> list[str]:
+    return [each.message for each in found.findings if each.severity == "error"]
+
+
+def test_its_keyword_for_the_parts_counts_where_its_loss_reads_it() -> None:
+    pins = "unsloth=={} trl==0.24.0"
+    found = port(grpo("unsloth_num_chunks=2", pins=pins.format("2025.12.4")))
+    assert "loss_parts=2," in found.after and not errors(found)
+    for config, release in (
+        ("unsloth_num_chunks=2", "2026.2.1"),
+        ("unsloth_num_chunks=2, loss_type='grpo'", "2025.12.4"),
+    ):
+        found = port(grpo(config, pins=pins.format(release)))
+        assert "loss_parts" not in found.after and not errors(found)
+
+
+@pytest.mark.parametrize(
+    ("release", "model", "summed"),
+    [
+        ("2025.8.6", "FastLanguageModel", True),
+        ("2025.10.11", "FastLanguageModel", True),
+        ("2025.10.12", "FastLanguageModel", False),
+        ("2025.6.5", "FastModel", False),
+        ("2025.6.6", "FastModel", True),
+    ],
+)
+def test_its_gradient_of_a_step_is_the_sum_of_micro_steps(release: str, model: str, summed: bool) -> None:
+    text = grpo("gradient_accumulation_steps=3", pins=f"unsloth=={release} trl==0.19.1").replace(
+        "FastLanguageModel", model
+    )
+    after = port(text).after
+    assert ("optax.scale(3)" in after) is summed and (f"# Unsloth {release} divides no step" in after) is summed
+    assert "optax.scale" not in port(text.replace("=3", "=1")).after
+
+
+@pytest.mark.parametrize(("release", "ends"), [("2025.8.6", True), ("2025.10.12", False)])
+def test_a_loss_that_its_release_does_not_know_ends_the_run(release: str, ends: bool) -> None:
+    found = port(grpo("loss_type='dapo'", pins=f"unsloth=={release} trl==0.22.1"))
+    assert any("knows no loss_type dapo" in each.message for each in found.findings) is ends

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -121,6 +122,27 @@ def test_loss_and_gradient_are_trls(trainers: Any, ours: Any, numbers: Any, name
     value, gradient = jax_loss(ours, rollouts, loss)
     assert value == pytest.approx(theirs, rel=2e-5, abs=1e-7)
     assert distance(gradient, their_gradient) < 5e-5
+
+
+@pytest.mark.parametrize(("kind", "parts"), [("bnpo", -1), ("bnpo", 3), ("dapo", -1), ("grpo", -1)])
+def test_loss_in_parts_is_unsloths(
+    trainers: Any, ours: Any, numbers: Any, monkeypatch: pytest.MonkeyPatch, kind: str, parts: int
+) -> None:
+    """Of each row, or of four parts, the next number that divides 16; undivided by accumulation before 2025.10.12."""
+    from porter import runtime as rt
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts.grpo import with_own_loss
+
+    trainer, (inputs, rollouts) = copy(trainers["grpo"]), numbers
+    trainer._compute_loss = with_own_loss(type(trainer), "2025.8.6", print)._compute_loss.__get__(trainer)
+    monkeypatch.setattr(trainer.args, "unsloth_num_chunks", parts, raising=False)
+    monkeypatch.setattr(trainer.args, "gradient_accumulation_steps", 2)
+    theirs, their_gradient = torch_loss(trainer, inputs, {"loss_type": kind})
+    loss = rt.PolicyLoss(kind, beta=0.1, temperature=0.8)
+    whole, _ = jax_loss(ours, rollouts, loss)
+    monkeypatch.setattr(ours, "_loss_parts", parts)
+    value, gradient = jax_loss(ours, rollouts, loss)
+    assert value == pytest.approx(theirs, rel=2e-5, abs=1e-7) and distance(gradient * 2, their_gradient) < 5e-5
+    assert (abs(whole - value) > 1e-3) is (kind != "grpo")
 
 
 def distance(one: np.ndarray, other: np.ndarray) -> float:

@@ -14,6 +14,7 @@ from tokenizers.processors import TemplateProcessing
 from porter.runtime.arguments import trl_arguments
 from porter.runtime.facts.generation_settings import filled_from_checkpoint
 from porter.runtime.facts.releases import release
+from porter.runtime.facts.releases.unsloth_grpo import loss_type_of, parts_of, settings_of_loss
 from porter.runtime.generation.prompts import (
     end_tokens,
     prompt_settings,
@@ -162,6 +163,14 @@ def test_unsloth_s_config_raises_its_batch() -> None:
     assert settings("0.24.0", "GRPOConfig")["raise_batch_size"] is None
     assert [raised_batch_size(rows, 2, 4, 2, "step") for rows in (1, 2, 3, 4)] == [8, 2, 8, 4]
     assert [raised_batch_size(rows, 2, 4, 2, "micro_step") for rows in (2, 4, 6, 8, 16)] == [8, 8, 8, 8, 16]
+
+
+def test_unsloth_s_own_loss_by_its_release() -> None:
+    assert settings_of_loss("2025.8.6") == {"loss_parts": -1, "divides_by_made": False}
+    assert settings_of_loss("2026.1.4") == {"loss_parts": -1}
+    assert settings_of_loss("2026.2.1") == settings_of_loss("2025.2.4") == settings_of_loss(None) == {}
+    assert [loss_type_of(release, "bnpo") for release in ("2025.5.7", "2025.5.8", None)] == ["grpo", "bnpo", "bnpo"]
+    assert [parts_of(8, asked) for asked in (None, -1, 1, 2, 3, 5, 99)] == [1, 8, 1, 2, 4, 8, 8]
 
 
 def test_groups_fill_what_is_sampled_at_once() -> None:

@@ -26,6 +26,7 @@ from ..batches.arrays import Batch, divisible
 from ..facts.files import to_host
 from ..facts.lengths import rounded
 from ..facts.releases import release
+from ..facts.releases.unsloth_grpo import loss_type_of, parts_of, settings_of_loss
 from ..generation.prompts import (
     check_context,
     micro_steps_of,
@@ -75,8 +76,9 @@ class GRPOBatches:
     `leftovers` what becomes of an epoch's prompts that fill none (prompt_order.py); without `divides_by_made` a step of
     fewer micro-steps is divided by `accumulation` all the same, see `Release.divides_by_made`.
     `raise_batch_size`: where `num_generations` doesn't divide the completions of a "step" (or of a process's
-    "micro_step"), a process's batch is that many, as Unsloth makes it. `micro_batch`: rows to make B from instead of
-    `batch_size`; the step keeps its rows.
+    "micro_step"), a process's batch is that many, as Unsloth makes it. `loss_parts`: the loss is the mean over so many
+    parts of a process's micro-step, each taken apart, over each row where it is -1, as Unsloth's was before 2026.2.
+    `micro_batch`: rows to make B from instead of `batch_size`; the step keeps its rows.
 
     ValueError at once for lengths that don't fit the model's context, batches that groups of `num_generations` don't
     fill, and reward functions that can't be called as TRL does. Of several JAX processes the first one calls the reward
@@ -122,6 +124,7 @@ class GRPOBatches:
         divides_by_made: bool = True,
         reference: str = "start",
         raise_batch_size: str | None = None,
+        loss_parts: int | None = None,
         micro_batch: int | None = None,
         reward_weights: Sequence[float] | None = None,
         scale_rewards: str | bool = "group",
@@ -135,7 +138,7 @@ class GRPOBatches:
             batch_size = raised_batch_size(batch_size, accumulation, num_generations, processes, raise_batch_size)
         if batch_size % processes:
             raise ValueError(f"batch_size={batch_size} rows can't be dealt evenly to {processes} processes")
-        self._dealing, self._divides_by_made = checked(dealing), divides_by_made
+        self._dealing, self._divides_by_made, self._loss_parts = checked(dealing), divides_by_made, loss_parts
         of_loss = temperature if loss_temperature is None else loss_temperature
         self.loss = replace(loss or PolicyLoss(), temperature=of_loss)
         self._tokenizer, self._mesh, self._model = tokenizer, mesh, model
@@ -227,17 +230,19 @@ class GRPOBatches:
         `processes`: how many processes the GPU run was launched with. `own`: other settings than
         these and its release's, `reference="checkpoint"`.
         """
+        settings = {**shared_settings(training_args, processes), **settings_of_loss(training_args.of_unsloth)}
+        loss = PolicyLoss.from_args(training_args)
         return cls(
             dataset,
             tokenizer,
             mesh,
             model,
             reward_funcs=reward_funcs,
-            loss=PolicyLoss.from_args(training_args),
+            loss=replace(loss, loss_type=loss_type_of(training_args.of_unsloth, loss.loss_type)),
             reward_weights=training_args.reward_weights,
             scale_rewards=training_args.scale_rewards,
             multi_objective_aggregation=training_args.multi_objective_aggregation,
-            **{**shared_settings(training_args, processes), **own},
+            **{**settings, **own},
         )
 
     def __iter__(self) -> Iterator[Batch]:
@@ -372,14 +377,19 @@ class GRPOBatches:
         elif kind == "batch":
             share = len(parts) / self._parts  # of the generation batch
             divisor = np.array([max(rollout.tokens, 1) * share for rollout in rows], np.float32)
+            divisor *= np.concatenate([np.full(len(part), self._loss_parts_of(part)) for part in parts])
         else:
             divisor = np.concatenate([self._micro_tokens(part) for part in parts]) * steps * self._processes
         return (self._micro_batches / divisor).astype(np.float32)
 
     def _micro_tokens(self, part: list[Rollout]) -> np.ndarray:
-        """For each row the trained tokens of its micro-batch on its process."""
-        trained = np.array([rollout.trained for rollout in part], np.float32).reshape(self._processes, -1)
-        return np.repeat(np.maximum(trained.sum(axis=1), 1), trained.shape[1])
+        """For each row the trained tokens of its micro-batch on its process, or of its part of that times the parts."""
+        parts = self._loss_parts_of(part)
+        trained = np.array([rollout.trained for rollout in part], np.float32).reshape(self._processes * parts, -1)
+        return np.repeat(np.maximum(trained.sum(axis=1), 1), trained.shape[1]) * parts
+
+    def _loss_parts_of(self, part: list[Rollout]) -> int:
+        return parts_of(len(part) // self._processes, self._loss_parts)
 
     def _micro(self, rollouts: list[Rollout], scale: np.ndarray) -> Iterator[Batch]:
         for start in range(0, self._micro_batches * self.batch_size, self.batch_size):

@@ -254,7 +254,10 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
         return []
     text, known = porting.text(place), release(trl or None, version, porting.counted_by)
     trainer = (porting.recipe.trainer or "").rpartition(".")[2]
-    if known.divides_twice:
+    if own := porting.code.get("sums_micro_steps"):
+        factor = text
+        said = f"{own} divides no accumulated gradient of GRPO by gradient_accumulation_steps"
+    elif known.divides_twice:
         factor = f"1 / {atom(text)}"
         said = _divides(porting, version)
     elif known.sums_gradients_of(trainer, porting.recipe.family):
@@ -277,12 +280,12 @@ def _divided_otherwise(porting: Porting) -> list[Arg]:
         return []
     site = porting.trainer
     assert site is not None
-    so = "and so does" if known.divides_twice else "nor does"
-    code = _unless_deepspeed(porting, factor)
+    so = "and so does" if known.divides_twice and not own else "nor does"
+    code = factor if own else _unless_deepspeed(porting, factor)
     unless = ", but under DeepSpeed" if code != factor else ""
     message = f"{said}{unless}, {so} the port, before it clips: that release's training, not what was meant."
     logs_sum = LOGS_COUNTED_SUM if trainer in ("SFTTrainer", "Trainer") else LOGS_SUM
-    if not known.divides_twice and version_key(version) >= logs_sum:
+    if not own and not known.divides_twice and version_key(version) >= logs_sum:
         message += " Its log lines have the sum of a step's losses, the port's their mean."
     fix = "Take optax.scale out of the optimizer to train as other releases do."
     porting.find(site.rule, "info", message, fix, site.line, site.column)

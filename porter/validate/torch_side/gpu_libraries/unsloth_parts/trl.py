@@ -21,6 +21,7 @@ from .....runtime.facts.field_tables import version_key
 from .....runtime.settings import unsloth_defaults
 from .....runtime.settings.post_init import OF_TRL
 from .....source.project.pins import pins_of_project
+from .grpo import with_own_loss
 
 OLDER_KEYWORDS = (
     *("dataset_text_field", "max_seq_length", "packing", "dataset_num_proc", "dataset_kwargs", "dataset_batch_size"),
@@ -110,6 +111,9 @@ def patch_trl(note: Callable[[str], None]) -> None:
     original = getattr(trl, "SFTTrainer", None)
     if original is not None and not hasattr(original, "_unsloth"):
         _replace(trl, "SFTTrainer", original, of_unsloth(original, note))
+    original = getattr(trl, "GRPOTrainer", None)
+    if original is not None and not hasattr(original, "_unsloth"):
+        _replace(trl, "GRPOTrainer", original, with_own_loss(original, release(), note))
     for kind in TAKING_SETTINGS:
         trainer = getattr(trl, f"{kind}Trainer", None)
         if trainer is not None and hasattr(trl, f"{kind}Config") and "_unsloth" not in vars(trainer):

@@ -1,0 +1,150 @@
+"""Unsloth's own loss of GRPO, which it puts in the place of TRL's (UnslothEfficientGRPO in unsloth_zoo).
+
+What it does: has the port take the loss of each row of a micro-step apart (`loss_parts=`), leave a step's gradient
+undivided, and divide logits by the temperature, as that release does; says so, and what its keyword
+`unsloth_num_chunks` becomes.
+Why: until 2026.2.1 it takes the mean over parts of a micro-step, each row unless that keyword says fewer. So `bnpo` is
+the mean of the rows' means, and `dapo` is divided by the rows once more. Its gradient isn't that of the loss that it
+returns: until 2025.10.12 what the Trainer divides that by, gradient_accumulation_steps, doesn't reach it.
+"""
+
+from __future__ import annotations
+
+from porter.packs.api import Origin, Phase, Porting, Value, step
+from porter.packs.runtime import unsloth_grpo
+from porter.packs.script import find_family, usual_texts, version_key
+from porter.packs.training import Training, about, short_name, table_of
+
+from .._release import is_patched, unsloth_version
+from .engine import OWN
+
+PART_OF = "TP703"
+
+UNSLOTH = "Unsloth"  # the file that such a default's origin names
+PARTS = "loss.parts"
+CHUNKS = "unsloth_num_chunks"
+DIVIDES_BY_TEMPERATURE = (2025, 6, 5)  # the first that gives its loss the temperature
+OVER_ROWS = ("grpo", "dr_grpo", "sapo", "luspo")  # the same loss in any number of equal parts
+PAPER_OF_DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
+KNOWN_SINCE = {"dapo": (2025, 10, 12), "cispo": (2026, 2, 1), "sapo": (2026, 2, 1)}
+
+
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("script values", "model", "model.id", "config", "arguments_object"),
+    fills=("rollout.mask_truncated", "loss.epsilon_high", "loss.type", "reward.scale", PARTS),
+)
+def settle_loss(porting: Training) -> None:
+    """Which loss it takes, in how many parts, and what it sets beside those of the DAPO and Dr. GRPO papers."""
+    if not _is_its_own(porting):
+        return
+    release = unsloth_version(porting)
+    if porting.arguments_object:
+        if unsloth_grpo.loss_parts(release) is not None and _is_efficient(porting):
+            _say_parts(porting, release, "", "loss_parts=-1 of its batches", "each row")
+        return
+    if version_key(release) < unsloth_grpo.READS_LOSS_TYPE:
+        porting.fill({"loss.type": _default('"grpo"')})  # each completion's mean
+        first = ".".join(map(str, unsloth_grpo.READS_LOSS_TYPE))
+        reason = f"Unsloth before {first} takes each completion's mean, whatever it says"
+        porting.change_fate(".loss_type", fate="dropped", target="", reason=reason)
+    kind = str(porting.known("loss.type", "")).lower()
+    scale = porting.value("reward.scale")
+    if kind == "dapo" and porting.given("loss.type"):
+        porting.fill({place: _default(code) for place, code in PAPER_OF_DAPO.items()})
+    if kind == "dr_grpo" and scale is not None and scale.is_literal(True):
+        porting.fill({"reward.scale": _default("False")})
+    _say_unknown(porting, kind, release)
+    _settle_parts(porting, kind, release)
+
+
+def _settle_parts(porting: Training, kind: str, release: str) -> None:
+    """`loss_parts` of the batches, where it changes what is trained; the fate of Unsloth's keyword for it."""
+    config = porting.config
+    asked = config.argument(CHUNKS) if config is not None else None
+    parts = unsloth_grpo.loss_parts(release) if _is_efficient(porting) else None
+    source = f"{short_name(config)}.{CHUNKS}" if config is not None else ""
+    if asked is not None and porting.findings.has(source):
+        porting.withdraw(source)
+        reason = f"Unsloth {release} takes the loss of a micro-step at once"
+        if parts is not None:
+            reason = "this loss is the same in any number of parts"
+        porting.change_fate(source, fate="dropped", target="", reason=reason)
+    if parts is None or kind in OVER_ROWS:
+        return
+    porting.fill({PARTS: asked.value if asked is not None else _default(str(parts))})
+    if asked is not None:
+        porting.change_fate(source, fate="exact", target="rt.GRPOBatches(loss_parts=)", reason="")
+        for field in [field for field in porting.fields if field.source == source]:
+            about(porting, field, [PARTS])
+    whole = asked is None or asked.value.is_literal(-1)
+    held = f"loss_parts={asked.text if asked is not None else parts}"
+    _say_parts(porting, release, kind, held, "each row" if whole else "parts")
+
+
+def _say_parts(porting: Training, release: str, kind: str, held: str, parts: str) -> None:
+    assert porting.trainer is not None
+    message = f"Unsloth {release} takes the loss of {parts} of a micro-step apart, and the mean of these; so does the"
+    message += f" port ({held})."
+    if kind == "dapo":
+        message += " That divides dapo by their number once more."
+    elif parts == "each row":
+        message += f" {kind or 'bnpo'} is the mean of the rows' own means then, as loss_type grpo."
+    how = "Give from_args loss_parts=None" if porting.arguments_object else "Take loss_parts out"
+    fix = f"{how} for the loss of all tokens together, TRL's and that of Unsloth from 2026.2.1 on."
+    porting.find(PART_OF, "info", message, fix, porting.trainer.line, porting.trainer.column)
+
+
+def _say_unknown(porting: Training, kind: str, release: str) -> None:
+    """A warning where the GPU run ends at its first loss."""
+    site, value = porting.trainer, porting.value("loss.type")
+    since = KNOWN_SINCE.get(kind)
+    if since is None or site is None or value is None or version_key(release) >= since:
+        return
+    origin = value.origin if value.origin is not None and value.origin.line else None
+    line, column = (origin.line, origin.column) if origin is not None else (site.line, site.column)
+    message = (
+        f"Unsloth {release} knows no loss_type {kind}: the GPU run ends at its first step. The port trains with it."
+    )
+    fix = (
+        f"Pin the release that it ran on (pip install unsloth==VERSION): {'.'.join(map(str, since))} and later know it."
+    )
+    porting.find(PART_OF, "warning", message, fix, line, column)
+
+
+@step(Phase.WRITE, of="trainer", reads=("model", "model.id"), fills=("parts",))
+def settle_division(porting: Porting) -> None:
+    """What the loss divides by: the temperature from some release on, and the micro-steps of a step."""
+    if not _is_its_own(porting):
+        return
+    release = unsloth_version(porting)
+    porting.code["divides_by_temperature"] = str(version_key(release) >= DIVIDES_BY_TEMPERATURE)
+    if unsloth_grpo.sums_micro_steps(release) and _is_efficient(porting):
+        porting.code["sums_micro_steps"] = f"Unsloth {release}"
+
+
+def _is_its_own(porting: Training) -> bool:
+    site = porting.trainer
+    if site is None or porting.loop is not None or not is_patched(porting, site):
+        return False
+    return table_of(porting, site).kind == "grpo"
+
+
+def _is_efficient(porting: Training) -> bool:
+    """Whether the loss is that of UnslothEfficientGRPO: of all models since 2025.6.6, before of those that aren't
+    loaded by FastModel."""
+    site = porting.model
+    if version_key(unsloth_version(porting)) >= unsloth_grpo.OF_ALL_MODELS or site is None:
+        return True
+    full = site.argument("full_finetuning")
+    if site.qualified.startswith("unsloth.FastModel.") or (full is not None and full.value.is_literal(True)):
+        return False
+    held = porting.value("model.id")
+    names = [] if held is None else [str(held.literal)] if held.known else usual_texts(porting.module, held.code)
+    families = [find_family(hub_id=name) for name in names]
+    return all(family is None or OWN & set(family.model_types) for family in families)
+
+
+def _default(code: str) -> Value:
+    return Value("default", code, Origin(UNSLOTH, 0, 0, PART_OF))
