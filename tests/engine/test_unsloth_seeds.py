@@ -1,0 +1,53 @@
+"""Unsloth's get_peft_model seeds Python and NumPy, and what the script draws below is what the GPU run drew."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import port
+
+DRAWN = """\
+import random
+import numpy as np
+from unsloth import FastLanguageModel
+from trl import SFTConfig, SFTTrainer
+{above}
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", load_in_4bit=False)
+{adapted}
+{below}
+trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows, processing_class=tokenizer)
+trainer.train()
+"""
+ADAPTED = "model = FastLanguageModel.get_peft_model(model, r=8)"
+SEEDED = "\nset_seed(3407)  # Unsloth's get_peft_model seeds what {} draws by\n"
+
+
+@pytest.mark.parametrize(
+    ("below", "what"),
+    [
+        ("rows = rows.train_test_split(test_size=0.1)['train']", "train_test_split"),
+        ("rows = rows.shuffle()", "shuffle"),
+        ("rows = random.sample(rows, 9)", "sample"),
+        ("rows = frame.sample(9)", "sample"),
+        ("rows = rows[np.random.permutation(9)]", "permutation"),
+        ("def add(row):\n    return {'text': random.choice(row['texts'])}\nrows = rows.map(add)", "choice"),
+        ("rows = rows.train_test_split(test_size=0.1, seed=1)['train']", ""),
+        ("rows = rows.shuffle(3)", ""),
+        ("rows = rows[np.random.default_rng(1).permutation(9)]", ""),
+        ("rows = random.Random(1).sample(rows, 9)", ""),
+    ],
+)
+def test_what_draws_behind_the_adapters_is_seeded(below: str, what: str) -> None:
+    after = port(DRAWN.format(above="", adapted=ADAPTED, below=below)).after
+    assert ("import AutoTokenizer, set_seed" in after) is bool(what) is ("set_seed(" in after), after
+    assert (SEEDED.format(what) if what else below) in after, after
+    drawn = DRAWN.format(above=below, adapted=ADAPTED, below="")
+    assert "set_seed(" not in port(drawn).after  # drawn before Unsloth seeds
+
+
+def test_the_scripts_own_random_state_and_its_own_function_of_that_name() -> None:
+    own = "def set_seed(seed):\n    print(seed)\n\ndef adapted(model):\n"
+    own += "    return FastLanguageModel.get_peft_model(model, r=8, random_state=SEED)\nSEED = 5"
+    after = port(DRAWN.format(above=own, adapted="model = adapted(model)", below="rows = rows.shuffle()")).after
+    assert "\n    transformers.set_seed(SEED)  # Unsloth's" in after and "    return rt.apply_lora(" in after, after
+    assert "import transformers\n" in after
