@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from porter.port import Port
 
-from .porting import port
+from .porting import port, sft_script
 from .receipt_lines import SCRIPT, lines, row
 
 PREPARED = "from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training"
@@ -65,3 +67,21 @@ def test_checkpointing_that_is_on_whatever_is_asked() -> None:
     ported = port(text.replace('"Qwen/Qwen3-0.6B",', "model, peft_config=LoraConfig(r=4),"))
     assert ported.status == "ported", ported.findings
     assert "model = rt.remat(model)" in ported.after
+
+
+OBJECT = """\
+def made(lr=1e-4):
+    args = SFTConfig(output_dir="out", max_steps=5, learning_rate=lr, gradient_checkpointing={})
+    print(args)
+    return args
+args = made()
+"""
+
+
+@pytest.mark.parametrize(("asked", "fate"), [("True", "exact"), ("lr > 1", "dropped"), ("False", "dropped")])
+def test_the_arguments_of_a_model_that_has_turned_it_on_itself(asked: str, fate: str) -> None:
+    text = sft_script(between=f"model.gradient_checkpointing_enable()\n{OBJECT.format(asked)}")
+    found = port(text.replace('args=SFTConfig(output_dir="out", max_steps=5, report_to="none")', "args=args"))
+    assert row(found, "SFTConfig.gradient_checkpointing").fate == fate
+    assert "\nmodel = rt.remat(model)" in found.after
+    assert not [finding for finding in found.findings if "no line of the port" in finding.message]

@@ -6,9 +6,11 @@ import libcst as cst
 
 from porter.packs.api import Origin, Phase, Value, step
 from porter.packs.script import role_uses
-from porter.packs.training import Training, table_of
+from porter.packs.training import Training, about, table_of
 
 PART_OF = "transformers"
+ANYWAY = "model.gradient_checkpointing_enable() turns it on, whatever this holds"
+PLACE = "memory.gradient_checkpointing"
 
 
 @step(
@@ -28,23 +30,33 @@ def scan_checkpointing(porting: Training) -> None:
         condition = next(around, None)
         main = isinstance(condition, cst.If) and "__name__" in porting.module.code(condition.test)
         asked = _argument_read(porting, condition.test) if isinstance(condition, cst.If) else None
-        if asked is not None and asked is porting.value("memory.gradient_checkpointing"):
+        if asked is not None and asked is porting.value(PLACE):
             continue  # it repeats what the Trainer is told
         if asked is not None and asked.known:
             if asked.literal and not _is_asked(porting):
-                porting.fill({"memory.gradient_checkpointing": Value("literal", "True", origin)})
+                _turn_on(porting, origin)
         elif _is_asked(porting):
             continue
         elif not isinstance(condition, cst.If) or main:
-            porting.fill({"memory.gradient_checkpointing": Value("literal", "True", origin)})
+            _turn_on(porting, origin)
         elif isinstance(condition.test, cst.Name | cst.Attribute) and not porting.arguments_object:
             code = porting.module.code(condition.test)
-            porting.fill({"memory.gradient_checkpointing": Value("expression", code, origin, code)})
+            porting.fill({PLACE: Value("expression", code, origin, code)})
+
+
+def _turn_on(porting: Training, origin: Origin) -> None:
+    """The model's own call asks for it: a keyword of the Trainer's arguments that does, too, says no more."""
+    porting.fill({PLACE: Value("literal", "True", origin)})
+    for row in porting.fields:
+        if row.source.endswith(".gradient_checkpointing") and row.value == "True":
+            about(porting, row, [PLACE])
+        elif row.source.endswith(".gradient_checkpointing"):
+            porting.change_fate(row.source, fate="dropped", target="", reason=ANYWAY)
 
 
 def _is_asked(porting: Training) -> bool:
     """Whether the Trainer is told the same by its arguments."""
-    value = porting.value("memory.gradient_checkpointing")
+    value = porting.value(PLACE)
     return value is not None and value.kind == "literal" and value.is_literal(True)
 
 
