@@ -63,10 +63,10 @@ def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Con
         if batch := batch_line(port.recipe):
             show(Text(batch), out)
         always = _defaults_of()
-        used = {name: how for name, how in port.recipe.versions.items() if name in port.before or name in always}
-        versions = ", ".join(f"{library} {version}" for library, version in used.items())
-        if versions:
-            show(Text(f"Defaults that the source left out: those of {versions}"), out)
+        versions = port.recipe.versions.items()
+        used = {name: how for name, how in versions if name in port.before or name == always or "--source" in how}
+        if said := ", ".join(f"{library} {version}" for library, version in used.items()):
+            show(Text(f"Defaults that the source left out: those of {said}"), out)
         out.print()
     if port.findings:
         out.print(Text(f"{_count(len(port.findings), 'finding')}:", style="bold"))
@@ -78,13 +78,12 @@ def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Con
         out.out(f"Wrote {path}")
 
 
-def _defaults_of() -> tuple[str, str]:
-    """The library that dates a script and the one that loads its models, named where the source doesn't name them."""
+def _defaults_of() -> str:
+    """The library that loads models, named where the source doesn't name it."""
     from ..engine.packs.packs import load_packs
-    from ..engine.packs.said_by_packs import dated_library, loader
+    from ..engine.packs.said_by_packs import loader
 
-    packs = load_packs()
-    return dated_library(packs), loader(packs).library
+    return loader(load_packs()).library
 
 
 def show(what: RenderableType, out: Console) -> None:

@@ -121,7 +121,8 @@ def _batch_arguments(porting: Porting, writing: Writing) -> list[Arg]:
     arguments = run_arguments(porting, writing)
     for place, (keyword, default) in DATA.items():
         value = porting.value(place)
-        if value is not None and not value.is_literal(default):
+        apart = place != "batch.average_tokens_across_devices" or porting.known("mesh.processes") != 1
+        if value is not None and not value.is_literal(default) and (apart or porting.given(place)):
             arguments.append(placed(porting, place, keyword, NOTES.get(place, "")))
     return [*arguments, *seed_arguments(porting), *shuffling_arguments(porting, writing), *_release_arguments(porting)]
 

@@ -123,3 +123,15 @@ def test_numbers_that_something_else_reads_stay_numbers() -> None:
     ported = port(sft_script(asks, imports="import sys\nimport torch"))
     assert "major, minor = (8, 0)\n" in ported.after and "sys.argv.append((8, 0))" in ported.after
     assert ported.status == "ported" and port(ported.after).after == ported.after
+
+
+@pytest.mark.parametrize(
+    ("gpu", "imports", "fate"), [("T4", "unsloth", "changed"), ("A100", "unsloth", "exact"), ("T4", "json", "exact")]
+)
+def test_fp16_of_a_gpu_without_bfloat16_is_what_it_was(gpu: str, imports: str, fate: str) -> None:
+    asks = ", fp16=not torch.cuda.is_bf16_supported()"
+    ported = notebook(sft_script(imports=f"import {imports}\nimport torch", config=asks), colab={"gpuType": gpu})
+    [row] = [row for row in ported.fields if row.source.endswith(".fp16")]
+    assert row.fate == fate and bool([each for _, each in said(ported) if "loss scaling" in each]) is (
+        fate == "changed"
+    )

@@ -137,3 +137,10 @@ def test_a_run_without_a_configuration_is_said(report_to: str, named: str) -> No
     found = port(sft_script().replace('report_to="none"', f"report_to={report_to}")).findings
     said = [each.message for each in found if "adds to its configuration" in each.message]
     assert [message.partition(" ")[0] for message in said] == ([named] if named else [])
+
+
+@pytest.mark.parametrize(("value", "told"), [("''", True), ("'true'", False), ("'false'", True)])
+def test_a_variable_that_is_empty_turns_nothing_off(value: str, told: bool) -> None:
+    text = sft_script(f"os.environ['WANDB_DISABLED'] = {value}", imports="import os").replace(', report_to="none"', "")
+    found = port(text, source_trl="0.12.2")
+    assert bool([each for each in found.findings if each.message.startswith("report_to isn't set")]) is told

@@ -48,6 +48,7 @@ def test_a_hub_id_finds_its_family_and_sizes(hub_id, name, layers):
 @pytest.mark.parametrize(
     ("hub_id", "name"),
     [
+        ("/models/Qwen/Qwen2___5-0___5B", "qwen2"),  # ModelScope's folder
         ("meta-llama/Llama-2-7b-hf", "llama3"),
         ("NousResearch/Llama-2-13b-chat-hf", "llama3"),
         ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", "llama3"),

@@ -82,7 +82,7 @@ def find_family(
             return family
     if hub_id is None:
         return None
-    name = hub_id.lower()
+    name = hub_id.lower().replace("___", ".")  # ModelScope's folders: Qwen2___5-0___5B
     fits = [
         (len(pattern), family)
         for family in known

@@ -165,7 +165,8 @@ def reporters(porting: Porting) -> list[str] | None:
 
 
 def _turns_wandb_off(text: str) -> bool:
-    """Whether a script sets WANDB_DISABLED or WANDB_MODE to what turns W&B off: not to "false", "online", "offline"."""
+    """Whether a script sets WANDB_DISABLED or WANDB_MODE to what turns W&B off: not to "false", "online", nothing."""
+    text = re.sub(r"(WANDB_(?:DISABLED|MODE)\b[\"']?\]?\s*[=,:]\s*)(?:\"\"|'')", r"\1'false'", text)
     given = re.findall(r"WANDB_(?:DISABLED|MODE)\b[\"']?\]?\s*[=,:]?\s*[\"']?(\w*)", text)
     return any(
         value.lower() not in ("false", "0", "no", "off", "online", "offline", "run", "shared") for value in given
