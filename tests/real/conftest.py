@@ -10,7 +10,7 @@ import pytest
 
 from porter.validate.comparing.trace import Trace
 from porter.validate.options import Options
-from porter.validate.run import run_on_hosts, run_port, run_source
+from porter.validate.run import ACROSS, PROCESSES, run_on_hosts, run_port, run_source
 
 from .grpo import ours, restored, trainers  # noqa: F401 (fixtures)
 
@@ -42,6 +42,12 @@ class Recorded:
         for name, run in runs:
             assert isinstance(run, Trace), (name, run.reason, run.output)
         return dict(runs)
+
+    def run_across(self, hosts: int, *, steps: int) -> dict[str, Trace]:
+        """The second of them alone."""
+        options = replace(self.options, hosts=hosts, devices=4, mesh=(2, 2))
+        run = run_port(self.port, options, str(self.work), lambda line: None, steps=steps, across=True)
+        return {ACROSS.format(PROCESSES.format(hosts)): run}
 
 
 @pytest.fixture(scope="session")
