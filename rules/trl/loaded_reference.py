@@ -49,6 +49,8 @@ def load_reference(porting: Porting) -> None:
     if is_before(porting, "trl", LOADS[kind]) and not sharded:
         if held:
             porting.code[COPIED] = f"# with the adapters that it has, as {whose} copies it"
+        if kind == "grpo" and not adapters and not _is_free(porting, kind):
+            _say_unsettled(porting, whose)
         return
     if _is_free(porting, kind) or (adapters and not sharded):
         return
@@ -74,6 +76,20 @@ def _sharded(porting: Porting) -> str:
     found = {"ZeRO-3": "3" in map(str, stages), "FSDP": launched == "FSDP" or bool(porting.known("mesh.fsdp"))}
     ways = (way for way, since in LOADS_SHARDED.items() if found[way] and not is_before(porting, "trl", since))
     return next(ways, "")
+
+
+def _say_unsettled(porting: Porting, whose: str) -> None:
+    """A warning where only the run knows whether it is under ZeRO-3, and the model isn't its checkpoint any more."""
+    trainer, zero = porting.trainer, porting.value("mesh.zero")
+    assert trainer is not None
+    unknown = not zero.known if zero is not None else bool(porting.arguments_object)
+    if unknown and (done := _done(porting)):
+        message = f"{short_name(trainer)} of {whose} loads its reference from the model's checkpoint, without "
+        message += (
+            f"{' and '.join(done)}, where it runs under ZeRO-3, which only the run knows; the port copies the model."
+        )
+        fix = 'reference="checkpoint" at its batches does as there.'
+        porting.find(trainer.rule, "warning", message, fix, trainer.line, trainer.column)
 
 
 def _check_base(porting: Porting, whose: str, held: bool) -> None:

@@ -223,6 +223,13 @@ def test_adapters_that_are_put_in_twice_are_an_error() -> None:
     assert [one.severity for one in found.findings if "what was learned is lost" in one.message] == ["error"]
 
 
+@pytest.mark.parametrize(("change", "said"), [(MERGED, ["warning"]), ("", [])])
+def test_a_grpo_run_that_may_be_sharded_is_said(change: str, said: list[str]) -> None:
+    text = "import sys\n" + changed("GRPO", change, ", deepspeed=sys.argv[1]")
+    found = port(text, source_trl="0.16.0")
+    assert [one.severity for one in found.findings if "which only the run knows" in one.message] == said
+
+
 STAGES = """\
 def sft(model):
     SFTTrainer(model=model, peft_config=LoraConfig(r=4), train_dataset=rows, processing_class=tokenizer).train()
