@@ -26,6 +26,8 @@ from porter.packs.script import (
 )
 from porter.packs.training import is_behind, table_of
 
+from ..trainer.on_cpu import forces_cpu, unmasks_on_gpus
+
 PART_OF = "transformers"
 
 UNTRAINED = (
@@ -248,7 +250,20 @@ def attention_of_padding(porting: Porting) -> str:
     kernel = name if isinstance(name, str) and name != "sdpa" else ""
     if not kernel and older is not None and older.value.is_literal(True):
         kernel = "flash_attention_2"
+    by_class = "" if _is_said(porting) else _padded_by_class(porting)
+    if not kernel and (left or by_class) and unmasks_on_gpus(porting) and forces_cpu(porting) is not None:
+        return _as_on_cpu(porting)
     return kernel if left or ("flash" in kernel and not _leaves_padding_without_labels(porting)) else ""
+
+
+def _as_on_cpu(porting: Porting) -> str:
+    """Eager attention, whose loss sdpa has on a CPU."""
+    found = forces_cpu(porting)
+    assert found is not None
+    message = f"{found[0]}: on a CPU padding in front of a row has eager attention's loss, and so it has in the port. "
+    message += "torch multiplies its gradient by the batch's length there, which the port doesn't."
+    porting.find(PART_OF, "info", message, 'padding_side="right" trains the same on both.', *found[1:])
+    return "eager"
 
 
 def _leaves_padding_without_labels(porting: Porting) -> bool:
