@@ -26,6 +26,15 @@ def unsloth_version(porting: Training) -> str:
     return min(beside, (day and unsloth_on(day)) or beside, key=version_key)
 
 
+def read_as(porting: Training) -> str:
+    """The same with how it is known, as the report names releases: `2025.7.11 (beside TRL 0.19.1)`."""
+    release, trl = unsloth_version(porting), porting.versions.get("trl", "").partition(" ")[0]
+    day = last_day(porting)
+    if day is not None and unsloth_on(day) == release and release != unsloth_beside(trl):
+        return f"{release} (of {day}, when the script was last committed)"
+    return f"{release} (beside TRL {trl})" if trl else f"{release} (the newest that is known)"
+
+
 def is_patched(porting: Training, site: Site | None) -> bool:
     """Whether the class that a call names is Unsloth's."""
     if site is None or not site.qualified.startswith("trl.") or not isinstance(site.node, cst.Call):

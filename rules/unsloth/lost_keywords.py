@@ -88,10 +88,11 @@ def say_lost(porting: Training) -> None:
     lost = _lost(porting)
     effects = [_effect(place, held.code) for place, (_, held) in lost.items() if place != LENGTH]
     length = trls_length(porting).code if _is_plain(porting) else "the model's max_seq_length"
-    if not _is_cut_so(porting):
+    cut = not _is_cut_so(porting)
+    if cut:
         effects.append(f"rows are cut at {length}")
     if effects:
-        _say(porting, [name for name, _ in lost.values()], ", ".join(effects))
+        _say(porting, [name for name, _ in lost.values()], ", ".join(effects), cut=cut)
 
 
 def _concerns(porting: Training) -> bool:
@@ -101,7 +102,7 @@ def _concerns(porting: Training) -> bool:
     return is_patched(porting, site) and loses_keywords(porting)
 
 
-def _say(porting: Training, names: list[str], effects: str) -> None:
+def _say(porting: Training, names: list[str], effects: str, *, cut: bool) -> None:
     followed, site = is_followed(porting), porting.trainer
     assert site is not None
     which = f"Unsloth {unsloth_version(porting)}" if followed else "Unsloth from 2025.5.8 to 2026.10.7"
@@ -110,7 +111,7 @@ def _say(porting: Training, names: list[str], effects: str) -> None:
     message = f"{which} loses {given} beside {_title(porting)}: {effects}{does}."
     pin = "Pin its release (pip install unsloth==VERSION), so that it is known."
     fix = "Give them to SFTConfig if they are meant." if followed else pin
-    severity: Severity = "warning" if "packing" in names else "info"
+    severity: Severity = "warning" if "packing" in names or (cut and not followed) else "info"
     porting.find(ID, severity, message, fix, site.line, site.column)
 
 

@@ -28,12 +28,13 @@ from porter.packs.training import (
 )
 from porter.packs.writing import quoted
 
-from ._release import is_patched, unsloth_version
+from ._release import is_patched, read_as, unsloth_version
 from ._same_length import is_same_length
 from .lost_keywords import LOSES, is_followed, loses_keywords, loses_length, trls_length
 
 ID = "TP703"
 
+NEWEST = "(newest table)"  # of a release that nothing has told
 UNSLOTH = "Unsloth"  # the file that such a default's origin names
 OF_MODEL = "the model's max_seq_length, as in Unsloth"
 RAISED = "Unsloth raises it to num_generations"
@@ -51,6 +52,8 @@ def find_patches(porting: Training) -> None:
     named = "unsloth" in porting.module.text and "unsloth" in porting.module.roots
     named = named and imports_usually(porting.module, "unsloth") is not False
     release = unsloth_version(porting) if named else ""
+    if release and porting.versions.get("unsloth", NEWEST).endswith(NEWEST):
+        porting.versions["unsloth"] = read_as(porting)
     if release and version_key(release) >= PATCHES_SINCE:
         porting.patched_from, porting.patched_by = _first_import(porting), release
         porting.notes |= {UNSLOTH: "Unsloth's default", RAISED: RAISED, OF_MODEL: OF_MODEL, LOSES: LOSES}
@@ -121,6 +124,8 @@ def _fill_defaults(porting: Training, table: FieldTable, versions: Mapping[str, 
     message = f"Read as Unsloth {unsloth_version(porting)}, which has other defaults for {name} than TRL."
     if "data_seed" in found:
         message += f" Its data_seed={found['data_seed']} orders the rows, whatever the seed."
+    if "8bit" in found.get("optim", "") and not porting.given("optimizer.name"):
+        message += f" Its optim={found['optim']} holds moments in 8 bits, the port in float32."
     fix = "Pin its release (pip install unsloth==VERSION) if it was another."
     porting.find(ID, "info", message, fix, patched.line, patched.column)
     rows = {row.name: row for row in table.rows().values()}

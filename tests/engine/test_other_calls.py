@@ -28,6 +28,15 @@ def test_a_config_that_nobody_takes_stays() -> None:
     assert found["BitsAndBytesConfig.load_in_8bit"] == ("exact", "no ported trainer takes it directly")
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_a_config_that_the_trainer_is_not_given_has_no_effect(given: bool) -> None:
+    text = TRAINER + 'args = SFTConfig("out", max_steps=7)\n' + TRAINED.format(more="")
+    text = text.replace('args=SFTConfig("out", max_steps=5),', "args=args," if given else "")
+    said = [each.message for each in port(text).findings if "isn't given this SFTConfig" in each.message]
+    assert len(said) == (0 if given else 1)
+    assert ("isn't given it" in fates(text)["SFTConfig.max_steps"][1]) is not given
+
+
 def test_a_config_that_is_handed_on_is_what_the_runtime_takes_it_for() -> None:
     handed = "import helper\nhelper.use(BitsAndBytesConfig(load_in_8bit=True))\n"
     assert fates(TRAINER + handed + TRAINED.format(more=""))["BitsAndBytesConfig.load_in_8bit"][0] == "changed"

@@ -137,3 +137,19 @@ def test_its_gradient_of_a_step_is_the_sum_of_micro_steps(release: str, model: s
 def test_a_loss_that_its_release_does_not_know_ends_the_run(release: str, ends: bool) -> None:
     found = port(grpo("loss_type='dapo'", pins=f"unsloth=={release} trl==0.22.1"))
     assert any("knows no loss_type dapo" in each.message for each in found.findings) is ends
+
+
+def test_its_release_is_named_as_it_is_read() -> None:
+    found = port(grpo("", pins="trl==0.19.1"))
+    assert found.recipe.versions["unsloth"] == "2026.8.19 (beside TRL 0.19.1)"
+    assert "2026.8.19, which has" in " ".join(each.message for each in found.findings)
+    pinned = port(grpo("", pins="unsloth==2025.8.6 trl==0.19.1"))
+    assert pinned.recipe.versions["unsloth"].startswith("2025.8.6 (")
+
+
+def test_what_its_default_optimizer_and_its_loss_log_is_said() -> None:
+    def said(config: str) -> str:
+        return " ".join(each.message for each in port(grpo(config)).findings)
+
+    assert "no kl and no completion_length" in said("") and "optim='adamw_8bit' holds moments in 8 bits" in said("")
+    assert "in 8 bits" not in said("optim='adamw_torch'") and "no kl" not in said("logging_strategy='no'")

@@ -60,11 +60,11 @@ def test_a_config_that_says_it_too_is_acted_on() -> None:
 def test_where_nothing_names_the_release_the_port_does_what_is_written_and_says_so() -> None:
     found = given_beside(PLAIN)
     assert "packing=True," in found.after and "max_length=512," in found.after and said_lost(found) == ["warning"]
-    assert said_lost(given_beside(PLAIN, given="")) == ["info"]  # the model's 2048, for which TRL cuts at 1024
+    assert said_lost(given_beside(PLAIN, given="")) == ["warning"]  # the model's 2048, for which TRL cuts at 1024
     assert said_lost(given_beside(PLAIN, given=", packing=False, max_seq_length=1024")) == []
     reduced = ", packing=False, max_seq_length=2048"  # to the model's, at which TRL cuts anyway
     assert said_lost(given_beside(PLAIN, given=reduced, of_model=1024)) == []
-    assert said_lost(given_beside(PLAIN, given=reduced, of_model=512)) == ["info"]
+    assert said_lost(given_beside(PLAIN, given=reduced, of_model=512)) == ["warning"]
     assert said_lost(given_beside(OWN)) == []
     kept = GIVEN_BESIDE.replace("trainer = ", 'args = TrainingArguments("out")\nprint(args)\ntrainer = ')
     found = port(kept.format(config="args", install="pip install unsloth==2026.6.8", given=GIVEN, of_model=2048))

@@ -23,6 +23,7 @@ from ..script.fill_from_tables import (
     CONFIGURES,
     JUDGED,
     configuring,
+    is_given,
     judge,
     mentions_import,
     plain_version,
@@ -52,6 +53,7 @@ def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | No
 
     for call in module.calls_that(configures):
         name = module.qualified(call.func) or ""
+        without = _not_given(porting, call, name)
         for argument in call.args:
             if argument.keyword is None:
                 continue
@@ -68,6 +70,8 @@ def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | No
                 if read := _is_read(porting, call, keyword, edits):
                     porting.marks.objects[("", line, column)] = [(read, keyword)]
                 row = _judged(argument.value, row, tables.get(name), porting, versions)
+            if without and row.target == STAYS:
+                row = replace(row, reason=f"{without} isn't given it: it has no effect, in the source either")
             fates.add(row)
     porting.fields = tuple(fates.rows.values())
 
@@ -100,6 +104,22 @@ def _is_read(porting: Porting, call: cst.Call, keyword: str, edits: Sequence[Edi
     given = {key[1:] for edit in edits for _, key in edit.carries if key[0] == "given"}
     read = any((name, helper) in given and keyword in names for helper, names in CONSUMED.items())
     return name if read else ""
+
+
+def _not_given(porting: Porting, call: cst.Call, name: str) -> str:
+    """The trainer of whose class a call makes the configuration, and that is given none; said."""
+    library, _, short = name.partition(".")
+    trainer = f"{short.removesuffix('Config')}Trainer"
+    own = [site for site in porting.of_role("trainer") if site.qualified == f"{library}.{trainer}"]
+    if not short.endswith("Config") or not own or any(is_given(site.argument("args")) for site in own):
+        return ""
+    if any(site.unknown_keywords for site in own) or not isinstance(porting.module.parents[call], cst.Assign):
+        return ""
+    line, column = porting.module.location(call)
+    message = f"{trainer} isn't given this {short}: its settings have no effect, in the source either."
+    fix = f"Give {trainer} args= if they are meant, on the GPU too."
+    porting.find("TP001", "warning", message, fix, line, column)
+    return trainer
 
 
 def _is_used(porting: Porting, call: cst.Call) -> bool:

@@ -124,6 +124,17 @@ def settle_division(porting: Porting) -> None:
         porting.code["sums_micro_steps"] = f"Unsloth {release}"
 
 
+@step(Phase.WRITE, of="trainer", reads=("written",), fills=("said",))
+def say_logged(porting: Porting) -> None:
+    """What its loss adds to the log lines, whatever `beta` is."""
+    if not _is_its_own(porting) or porting.known("log.strategy") == "no":
+        return
+    site = porting.trainer
+    assert site is not None
+    message = "The log lines have no kl and no completion_length, which Unsloth's loss of GRPO logs."
+    porting.find(PART_OF, "info", message, "", site.line, site.column)
+
+
 def _is_its_own(porting: Training) -> bool:
     site = porting.trainer
     if site is None or porting.loop is not None or not is_patched(porting, site):
