@@ -42,12 +42,12 @@ def drop_unused_functions(porting: Porting) -> None:
                 continue
             uses = [use for use in module.references(name, holder) if not start <= module.span(use)[0] < end]
             gone = bool(uses) and all(module.span(use)[0] in spans for use in uses)
-            if gone and not any(_for_a_person(porting, use) for use in uses):
+            if gone and not any(for_a_person(porting, use) for use in uses):
                 porting.remove_statement(function, RULE, f"nothing calls {name} any more")
                 again = True
 
 
-def _for_a_person(porting: Porting, use: cst.CSTNode) -> bool:
+def for_a_person(porting: Porting, use: cst.CSTNode) -> bool:
     """Whether a use stands in a statement that a person has to carry over, and needs the function to read."""
     module = porting.module
     start, end = module.span(module.statement(use))
