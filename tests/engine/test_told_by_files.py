@@ -1,4 +1,5 @@
-"""A value that a file of the project gives a setting, and that the port refuses when it starts, is an error before.
+"""A value that a setting usually has, and that the port refuses when it starts, is an error before: that of a file of
+the project, or a default.
 
 Such a port was called ported, and ended where it makes its arguments.
 """
@@ -54,3 +55,28 @@ def test_what_a_file_gives_and_the_port_refuses_is_an_error(tmp_path: Path, way:
 @pytest.mark.parametrize("way", ["a key", "all of a part", "by functions"])
 def test_what_it_takes_is_not(tmp_path: Path, way: str) -> None:
     assert ported(tmp_path, way, 0).status == "ported"
+
+
+DEFAULTS = {
+    "an argument's": "import argparse\np = argparse.ArgumentParser()\np.add_argument('--delay', type=int, default=2)\n"
+    "given = p.parse_args()\nargs = SFTConfig('o', eval_delay=given.delay)\n",
+    "a field's": "from dataclasses import dataclass\n@dataclass\nclass Settings:\n    delay: int = 2\n"
+    "given = Settings()\nargs = SFTConfig('o', eval_delay=given.delay)\n",
+    "a parameter's": "def make(delay=2):\n    return SFTConfig('o', eval_delay=delay)\nargs = make()\n",
+    "an environment's": "import os\nargs = SFTConfig('o', eval_delay=int(os.getenv('DELAY', '2')))\n",
+}
+
+
+@pytest.mark.parametrize("way", DEFAULTS)
+@pytest.mark.parametrize(("old", "new", "count"), [("2", "2", 1), ("2", "0", 0)])
+def test_a_default_that_the_port_refuses_is_an_error(tmp_path: Path, way: str, old: str, new: str, count: int) -> None:
+    (tmp_path / "train.py").write_text(f"{HEAD}{DEFAULTS[way]}{END}".replace(old, new))
+    errors = [each.message for each in port_file(tmp_path / "train.py").findings if each.severity == "error"]
+    assert len(errors) == count and all("its default is 2, which the port refuses" in error for error in errors)
+
+
+def test_not_where_a_command_gives_another(tmp_path: Path) -> None:
+    text = DEFAULTS["an argument's"]
+    (tmp_path / "train.py").write_text(f"{HEAD}{text}{END}")
+    (tmp_path / "run.sh").write_text("python train.py --delay 0\n")
+    assert port_file(tmp_path / "train.py").status == "ported"

@@ -6,6 +6,7 @@ What the object was given is what it holds, where nothing in the file changes it
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import libcst as cst
 
@@ -13,12 +14,15 @@ from ...recipe import Value
 from ...runtime.facts.field_tables import Row
 from ...source.dictionaries.possible import depends
 from ...source.dictionaries.told import told_by_files
+from ...source.launch.launched_with import words_of_launches
 from ...source.module import Module
+from ...source.project.usual.ways import Unsure, usual_object
 from ...source.read_value import read_value
 from ...source.values import Unknown, evaluate
 from .sites import OBJECTS, Argument, Site
 from .training import Training
 
+LAUNCHED = "the words of the project's commands"  # of `Module.memory`
 HOLDS = "lora"  # the role of configs that hold what they are given
 
 
@@ -48,18 +52,33 @@ def surely_held(module: Module, argument: Argument) -> Value | None:
     return found if found.known else None
 
 
-def refused_beside(module: Module, argument: Argument, site: Site, row: Row) -> Value | None:
-    """What the project's files of settings say a keyword is, which only the run reads, and refuses there."""
+def refused_usually(module: Module, argument: Argument, site: Site, row: Row) -> tuple[Value, str] | None:
+    """What a keyword is unless the user says another, where that is refused when the port starts, and what says so: the
+    project's files of settings, or the default of an argument, a field or a parameter."""
     if argument.value.known or not row.judged_later or site.role not in OBJECTS or not isinstance(site.node, cst.Call):
         return None
-    told = argument.beside
-    if told is None and argument.node is not None:
-        told = told_by_files(module, argument.node, site.node)
+    node, told = argument.node, argument.beside
+    if told is None and node is not None:
+        told = told_by_files(module, node, site.node)
+    said = "a file of the project says"
     try:
-        value = Value("literal", repr(evaluate(module, told))) if told is not None else None
-    except Unknown:
+        if told is not None:
+            value = Value("literal", repr(evaluate(module, told)))
+        elif node is not None and argument.certain and not _is_launched_with(module, node):
+            said, value = "its default is", Value("literal", repr(usual_object(module, node)))
+        else:
+            return None
+    except (Unknown, Unsure):
         return None
-    return value if value is not None and row.verdict(value.literal)[0] == "manual" else None
+    return (value, said) if row.verdict(value.literal)[0] == "manual" else None
+
+
+def _is_launched_with(module: Module, node: cst.BaseExpression) -> bool:
+    """Whether a command of the project gives the flag that an attribute is."""
+    name = node.attr.value if isinstance(node, cst.Attribute) else module.code(node)
+    if LAUNCHED not in module.memory:
+        module.memory[LAUNCHED] = words_of_launches(Path(module.path))
+    return name in module.memory[LAUNCHED] or name.replace("_", "-") in module.memory[LAUNCHED]
 
 
 def _reads(porting: Training, use: cst.CSTNode) -> bool:

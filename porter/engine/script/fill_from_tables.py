@@ -17,7 +17,7 @@ from ...text.expressions import python
 from ..packs.kinds import is_of_kind
 from ..packs.pack import Pack, Rewrite, TableRule, by_claim
 from ..packs.said_by_packs import title_of
-from .config_attributes import held_value, refused_beside, surely_held
+from .config_attributes import held_value, refused_usually, surely_held
 from .dead_blocks import is_dead
 from .flow import PLACEMENT, origins
 from .sites import Argument, Site, assigned_name, facts_of, read_site, shown
@@ -275,11 +275,10 @@ def fill_site(porting: Training, site: Site, rule: TableRule, versions: Mapping[
         refused = judge(sure, row) if (sure := surely_held(porting.module, argument)) is not None else None
         if refused is not None and refused[0] == "manual":
             fate, reason = refused
-        elif (told := refused_beside(porting.module, argument, site, row)) is not None:
-            now_judged, why = judge(told, row)
-            if now_judged == "manual":
-                fate = now_judged
-                reason = f"a file of the project says {told.code}, which the port refuses at its start: {why}"
+        elif (told := refused_usually(porting.module, argument, site, row)) is not None:
+            usual, why = judge(told[0], row)
+            if usual == "manual":
+                fate, reason = usual, f"{told[1]} {told[0].code}, which the port refuses at its start: {why}"
         if otherwise and fate != "dropped":
             fate, reason = otherwise
         target = "" if fate in ("dropped", "manual") else row.target

@@ -23,6 +23,7 @@ DEEPEST = 8  # names that lead to one another, functions that call one another
 SWITCHES = {"store_true": False, "store_false": True}
 ENVIRONMENT = ("os.environ.get", "os.getenv", "environ.get", "getenv")
 METHODS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "strip": str.strip}
+CASTS: dict[str, Callable[[object], object]] = {"int": int, "float": float, "str": str}  # type: ignore[dict-item]
 ENDS = ("sys.exit", "exit", "quit", "os._exit")
 
 
@@ -106,6 +107,14 @@ def usually(module: Module, test: cst.BaseExpression) -> bool | None:
         return bool(_value(ast.parse(module.code(test).strip(), mode="eval").body, tree_of(module.python), 0))
     except (Unsure, SyntaxError, ValueError, TypeError, RecursionError):
         return None
+
+
+def usual_object(module: Module, node: cst.BaseExpression) -> object:
+    """What an expression holds unless the user says another; Unsure where that isn't known."""
+    try:
+        return _value(ast.parse(module.code(node).strip(), mode="eval").body, tree_of(module.python), 0)
+    except (SyntaxError, ValueError, TypeError, RecursionError):
+        raise Unsure from None
 
 
 def _both(one: bool | None, other: bool | None) -> bool | None:
@@ -193,6 +202,8 @@ def _called(node: ast.Call, tree: ast.Module, depth: int) -> object:
         if isinstance(held, str):
             return METHODS[node.func.attr](held)
     name = ast.unparse(node.func)
+    if name in CASTS and len(node.args) == 1:
+        return CASTS[name](_value(node.args[0], tree, depth + 1))
     if name in ENVIRONMENT and node.args:
         return _value(node.args[1], tree, depth + 1) if len(node.args) > 1 else None
     raise Unsure
