@@ -11,7 +11,7 @@ from porter.front.port_file import port_file
 from porter.port import Options, Port
 from porter.source.parsing import parse_module
 
-from .porting import write
+from .porting import sft_script, write
 
 TOP = """from datasets import load_dataset
 from transformers import AutoModelForCausalLM
@@ -194,3 +194,13 @@ def test_a_trainer_that_a_function_chooses_is_to_be_imported_from_where_it_is() 
     (said,) = (finding for finding in found.findings if finding.severity == "error")
     assert found.status == "unsupported" and found.edits == ()
     assert said.fix == "Import the class by its name: from transformers import Trainer."
+
+
+def test_a_class_that_the_run_chooses_is_called_that() -> None:
+    chosen = "kind = AutoModel if len(sys.argv) > 1 else AutoModelForCausalLM\nmodel = kind.from_pretrained("
+    text = sft_script(imports="import sys\nfrom transformers import AutoModel")
+    found = port(text.replace("model = AutoModelForCausalLM.from_pretrained(", chosen))
+    assert found.status != "ported"
+    assert "model: kind.from_pretrained loads it, and which class that is the run decides." in [
+        each.message for each in found.findings
+    ]

@@ -94,6 +94,9 @@ def where_from(porting: Training, model: Argument) -> tuple[str, str]:
     if isinstance(model.node, cst.Name) and not bindings_of(porting.module, model.node):
         message = f"{model.text}: nothing that is read here makes it: a cell that is no Python, or another file."
         return message, f"Make {model.text} with rt.load_model and the mesh."
+    if not made and (load := _by_some_class(porting.module, model)) is not None:
+        message = f"{model.text}: {porting.module.code(load.func)} loads it, and which class that is the run decides."
+        return message, f"Load {model.text} with rt.load_model, which knows the class by its config.json."
     if not made:
         message = f"{model.text}: where this model comes from is not a from_pretrained call in this file."
         elsewhere = _elsewhere(porting, model)
@@ -105,6 +108,16 @@ def where_from(porting: Training, model: Argument) -> tuple[str, str]:
         f"{model.text} is made by {by} in one branch, otherwise in another: which is decided when the script runs.",
         f"Load {model.text} with rt.load_model in each; rt.apply_peft and rt.apply_adapter put adapters in.",
     )
+
+
+def _by_some_class(module: Module, model: Argument) -> cst.Call | None:
+    """A call of `from_pretrained` of a class that several lines may have chosen, which makes the model."""
+    for value in origins(module, model.node):
+        func = value.func if isinstance(value, cst.Call) else None
+        if isinstance(value, cst.Call) and isinstance(func, cst.Attribute) and func.attr.value == "from_pretrained":
+            if module.qualified(func) is None:
+                return value
+    return None
 
 
 def store_of(module: Module, node: cst.BaseExpression | None, depth: int = 0) -> str:
