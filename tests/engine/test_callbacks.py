@@ -197,6 +197,27 @@ def test_a_norm_of_micro_batches_alone_is_said(steps: str, when: str | None) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("SFTConfig(**yaml.safe_load(open('settings.yaml')))", True),
+        ("TrlParser((SFTConfig,)).parse_args_and_config()[0]", True),
+        ("SFTConfig(**{'output_dir': 'out', 'gradient_accumulation_steps': 4})", False),
+        ("SFTConfig(output_dir='out', max_steps=5)", False),
+    ],
+)
+def test_a_norm_that_the_settings_may_take_away_is_said_at_the_trainer(settings: str, said: bool) -> None:
+    text = sft_script(imports="import yaml\nfrom trl import TrlParser", before=f"settings = {settings}")
+    start, end = text.index('SFTConfig(output_dir="out"'), text.index("),\n    train_dataset")
+    found = port(text[:start] + "settings" + text[end + 1 :])
+    told = [finding for finding in found.findings if "log lines have no grad_norm" in finding.message]
+    message = (
+        "The log lines have no grad_norm where gradient_accumulation_steps is more than 1: "
+        "Tunix has the norm of micro-batches alone."
+    )
+    assert [(each.severity, each.message) for each in told] == [("info", message)] * said
+
+
 def test_the_base_class_itself_is_a_callback_that_the_runtime_has() -> None:
     imports = "from transformers import TrainerCallback"
     text = sft_script(imports=imports, trainer=",\n    callbacks=[TrainerCallback()]")

@@ -61,7 +61,7 @@ def _fix(porting: Porting) -> str:
     save = f"rt.save_{'adapter' if porting.saves_adapter else 'model'}({porting.names.model}, folder)"
     best = loads_best(porting)
     behind = f"{save} behind the training" + (", when the model has the best weights" if best else "")
-    return f"Write {behind} in its place, or make the folder with tpu-port export."
+    return f"In its place write {behind}; or make the folder with tpu-port export."
 
 
 def _is_checkpoint(porting: Porting, node: cst.CSTNode) -> bool:
