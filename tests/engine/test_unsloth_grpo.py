@@ -153,3 +153,21 @@ def test_what_its_default_optimizer_and_its_loss_log_is_said() -> None:
 
     assert "no kl and no completion_length" in said("") and "optim='adamw_8bit' holds moments in 8 bits" in said("")
     assert "in 8 bits" not in said("optim='adamw_torch'") and "no kl" not in said("logging_strategy='no'")
+
+
+@pytest.mark.parametrize(
+    ("release", "trl", "rows", "steps", "sees"),
+    [
+        ("2025.8.6", "0.19.1", 4, 2, True),
+        ("2025.8.6", "0.19.1", 4, 1, False),  # the completions of one prompt
+        ("2025.3.19", "0.15.2", 4, 2, False),  # a micro-step at a time
+        ("2025.3.19", "0.15.2", 8, 1, True),
+        ("2025.9.6", "0.22.2", 4, 2, False),
+    ],
+)
+def test_padding_that_its_models_see_is_said(release: str, trl: str, rows: int, steps: int, sees: bool) -> None:
+    config = f"per_device_train_batch_size={rows}, gradient_accumulation_steps={steps}"
+    text = grpo(config, pins=f"unsloth=={release} trl=={trl}")
+    assert any("seeing the padding" in each.message for each in port(text).findings) is sees
+    whole = text.replace("FastLanguageModel", "FastModel")
+    assert not any("seeing the padding" in each.message for each in port(whole).findings)

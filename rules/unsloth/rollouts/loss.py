@@ -37,7 +37,7 @@ KNOWN_SINCE = {"dapo": (2025, 10, 12), "cispo": (2026, 2, 1), "sapo": (2026, 2, 
 )
 def settle_loss(porting: Training) -> None:
     """Which loss it takes, in how many parts, and what it sets beside those of the DAPO and Dr. GRPO papers."""
-    if not _is_its_own(porting):
+    if not is_its_own(porting):
         return
     release = unsloth_version(porting)
     if porting.arguments_object:
@@ -116,7 +116,7 @@ def _say_unknown(porting: Training, kind: str, release: str) -> None:
 @step(Phase.WRITE, of="trainer", reads=("model", "model.id"), fills=("parts",))
 def settle_division(porting: Porting) -> None:
     """What the loss divides by: the temperature from some release on, and the micro-steps of a step."""
-    if not _is_its_own(porting):
+    if not is_its_own(porting):
         return
     release = unsloth_version(porting)
     porting.code["divides_by_temperature"] = str(version_key(release) >= DIVIDES_BY_TEMPERATURE)
@@ -127,7 +127,7 @@ def settle_division(porting: Porting) -> None:
 @step(Phase.WRITE, of="trainer", reads=("written",), fills=("said",))
 def say_logged(porting: Porting) -> None:
     """What its loss adds to the log lines, whatever `beta` is."""
-    if not _is_its_own(porting) or porting.known("log.strategy") == "no":
+    if not is_its_own(porting) or porting.known("log.strategy") == "no":
         return
     site = porting.trainer
     assert site is not None
@@ -135,7 +135,7 @@ def say_logged(porting: Porting) -> None:
     porting.find(PART_OF, "info", message, "", site.line, site.column)
 
 
-def _is_its_own(porting: Training) -> bool:
+def is_its_own(porting: Training) -> bool:
     site = porting.trainer
     if site is None or porting.loop is not None or not is_patched(porting, site):
         return False
@@ -145,8 +145,13 @@ def _is_its_own(porting: Training) -> bool:
 def _is_efficient(porting: Training) -> bool:
     """Whether the loss is that of UnslothEfficientGRPO: of all models since 2025.6.6, before of those that aren't
     loaded by FastModel."""
+    return version_key(unsloth_version(porting)) >= unsloth_grpo.OF_ALL_MODELS or is_own_model(porting)
+
+
+def is_own_model(porting: Training) -> bool:
+    """Whether the model is one that FastLanguageModel trains by Unsloth's own forward, as far as its name is known."""
     site = porting.model
-    if version_key(unsloth_version(porting)) >= unsloth_grpo.OF_ALL_MODELS or site is None:
+    if site is None:
         return True
     full = site.argument("full_finetuning")
     if site.qualified.startswith("unsloth.FastModel.") or (full is not None and full.value.is_literal(True)):
