@@ -48,7 +48,7 @@ def _remove_parts(porting: Porting) -> list[Site]:
         if not self_of(part, site.scope):  # else what it was made of is kept
             porting.remove_statement(part.node, part.rule, GONE)
     for call in porting.module.calls:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "prepare" and _takes(porting, call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "prepare" and _takes(porting, call, parts):
             porting.remove_statement(call, optimizer.rule, "the mesh says where everything lies")
     params = optimizer.argument("params")
     groups = read_groups(porting.module, params.node) if params is not None else None
@@ -102,12 +102,12 @@ def _goes(porting: Porting, offset: int) -> bool:
     return porting.covered(offset) or any(start <= offset < end for start, end in spans)
 
 
-def _takes(porting: Porting, call: cst.Call) -> bool:
-    """Whether `accelerator.prepare(...)` gets a part of the loop."""
+def _takes(porting: Porting, call: cst.Call, parts: Sequence[Site]) -> bool:
+    """Whether `accelerator.prepare(...)` gets a part of the loop: each may have a call of its own."""
     loop = porting.loop
     assert loop is not None
     given = {porting.module.code(argument.value) for argument in call.args}
-    return bool(given & {loop.model, loop.optimizer, loop.scheduler} - {""})
+    return bool(given & {loop.model, loop.optimizer, loop.scheduler, *(part.variable or "" for part in parts)} - {""})
 
 
 def _number_of_batches(loader: Site) -> str:
