@@ -105,6 +105,9 @@ OLD = "pip install trl==0.8.6"
         ({"README.md": "- `trl>=0.9,<0.10` - training utilities\n"}, "0.9.6", ""),
         ({"README.md": "trl==0.9.6\n\npip install trl==0.19.0\n"}, "0.19.0", ""),
         ({"README.md": "trl==0.9.6\n\npip install -U trl\n"}, "1.16.0", ""),
+        ({"README.md": "| kind | is | release |\n|---|---|---|\n| trainer | **TRL (SFT)** | 0.9.6 |\n"}, "0.9.6", ""),
+        ({"README.md": "| library | least | best |\n|---|---|---|\n| loss | trl | 0.9.4 | 0.9.6 |\n"}, "1.16.0", ""),
+        ({"README.md": "```\ntorch==2.5.1+cu124  trl==0.9.6  peft==0.11.1\n```\n"}, "0.9.6", ""),
         ({"README.md": "TRL 1.x works, trl 0.9.6 doesn't.\n| TRL | 0.96 |\n"}, "1.16.0", ""),
         (
             {

@@ -15,6 +15,7 @@ from ...files import is_file, plain_text
 from ...releases.versions import Pin, can_meet
 from ...tables import libraries_read, said_by_built_in
 from .copies import copy_of
+from .documents import documents_below
 from .folders import files_in, project_folders
 from .launchers import containers_of, images_of, launchers_of
 from .printed import Shown, left_by, printed_by, shown_by, told_by
@@ -25,6 +26,7 @@ from .requirements import (
     in_command,
     in_commands,
     in_file,
+    lists_in,
     requirement,
     tags_in,
     without_messages,
@@ -197,11 +199,29 @@ def around_script(
     for file in _files(script, text, libraries):
         with contextlib.suppress(OSError, InputError):
             files.append((file.name, _text(file)))
+    files += _documents(project_folders(script.resolve()), {name for name, _ in files}, libraries)
     launchers = [*launchers_of(script)]
     commands = [held for name, held in (*files, *launchers) if COMMANDS.search(name)]
     first = _lock_of([text]) or ("" if any(OF_REQUIREMENTS.search(held) for held in commands) else _lock_of(commands))
     images = images_of(script, text if any(package in text for package in clouds) else "", launchers)
     return Around(sorted(files, key=lambda file: file[0] != first), launchers, [*images])
+
+
+def _documents(
+    folders: Sequence[Path], known: Collection[str], libraries: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Documents in the project's folders that list releases of several libraries, as what they list would be installed
+    (`pip install trl==0.24.0 peft==0.17.1`), and shell scripts that install."""
+    for file in documents_below(folders):
+        with contextlib.suppress(OSError, InputError):
+            if file.name in known:
+                continue
+            if file.suffix == ".sh":
+                yield file.name, _text(file)
+                continue
+            listed = [words for words in lists_in(_text(file)) if sum(f" {name}=" in words for name in libraries) > 1]
+            if listed:
+                yield file.name, "\n".join(listed)
 
 
 def _lock_of(commands: Sequence[str]) -> str:

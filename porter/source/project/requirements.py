@@ -18,6 +18,13 @@ LISTED = re.compile(
     r"v?(?P<version>\d+(?:\.\d+)+(?(sign)(?:[ \t]*,[ \t]*[<>~!=]=?[ \t]*[\d.]+)*))"
     r"(?P<more>\+?)[`*]*[ \t]*(?:$|[|(#;,–—-])"
 )
+# Cells of a table's row: "TRL (SFTTrainer)", then "0.24.0"; or "PEFT 0.17.1" in one.
+NAME = r"(?:hugging ?face[ \t]+)?(?P<name>[A-Za-z][\w-]*\w)(?:[ \t]*\([^()]*\))?"
+IN_ROW = re.compile(rf"{NAME}[ \t]*\|[ \t]*v?(?P<version>\d+(?:\.\d+){{2,}})[\w.+]*", re.IGNORECASE)
+IN_CELL = re.compile(rf"{NAME}[ \t]+v?(?P<version>\d+(?:\.\d+){{2,}})[\w.+]*", re.IGNORECASE)
+IS_RELEASE = re.compile(r"v?\d+(?:\.\d+)+\S*")
+# A line of pins alone: `torch==2.5.1+cu124  transformers==4.49.0`.
+PINNED = re.compile(r"[ \t>]*[\w.-]+==[\w.+]+(?:[ \t,]+[\w.-]+==[\w.+]+)+[ \t,]*")
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 OF_RELEASE = re.compile(r"-(release|rc|patch|\d)", re.IGNORECASE)  # behind a tag's release: `v4.49-release`
 VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
@@ -50,20 +57,39 @@ def in_commands(text: str, library: str) -> Iterator[tuple[str, list[Pin]]]:
             yield command, found
         elif re.search(newest, command) and re.search(r"\s(?:-\w*U\w*|--upgrade)\s|\bgit\+", command):
             return
-    yield from ((listed, found) for listed in _lists(text)[::-1] if (found := in_command(listed, library)))
+    yield from ((listed, found) for listed in lists_in(text)[::-1] if (found := in_command(listed, library)))
 
 
-def _lists(text: str) -> list[str]:
+def lists_in(text: str) -> list[str]:
     """Lists and tables of releases that install nothing, `- trl==0.16.0` or `| TRL | 0.16.0 |`, as commands would."""
     found = [""]
     for line in text.splitlines():
         listed = LISTED.match(line)
+        more = _of_row(line) if "|" in line else f" {line.strip(' >')}" if PINNED.fullmatch(line) else ""
+        if more and listed is None:
+            found[-1] += more
+            continue
+        if listed is None and set(line) <= set("|-: \t") and "|" in line:  # the line below a table's heads
+            continue
         if listed is None or (listed["sign"] is None and listed["version"].count(".") < 2):  # 0.87 may be a score
             found.append("")
             continue
         sign = listed["sign"] or (">=" if listed["more"] else "==")
         found[-1] += f" {listed['name'].lower()}{sign}{listed['version']}"
     return [f"pip install{words}" for words in found if words]
+
+
+def _of_row(line: str) -> str:
+    """The releases in a table's row that has other cells in front; none of a row with releases of several kinds."""
+    cells = [cell.strip(" \t`*") for cell in line.strip().strip("|").split("|")]
+    found = ""
+    for place, cell in enumerate(cells):
+        after = cells[place + 1 : place + 3]
+        pair = IN_ROW.fullmatch(f"{cell}|{after[0]}") if after else None
+        named = IN_CELL.fullmatch(cell) or (None if IS_RELEASE.fullmatch("".join(after[1:])) else pair)
+        if named is not None:
+            found += f" {named['name'].lower()}=={named['version']}"
+    return found
 
 
 def in_command(command: str, library: str) -> list[Pin]:
