@@ -133,9 +133,25 @@ def test_its_gradient_of_a_step_is_the_sum_of_micro_steps(release: str, model: s
     assert "optax.scale" not in port(text.replace("=3", "=1")).after
 
 
-@pytest.mark.parametrize(("release", "ends"), [("2025.8.6", True), ("2025.10.12", False)])
+@pytest.mark.parametrize(
+    ("release", "kind", "beta"),
+    [
+        ("2025.8.6", "bnpo", ""),
+        ("2025.10.12", "dapo", ""),
+        ("2025.11.3", "dapo", ""),
+        ("2025.11.4", "dapo", "beta=0.02"),
+    ],
+)
+def test_its_config_makes_bnpo_of_dapo_and_takes_its_beta_away(release: str, kind: str, beta: str) -> None:
+    found = port(grpo("loss_type='dapo', beta=0.02", pins=f"unsloth=={release} trl==0.22.1"))
+    loss = found.after.partition("PolicyLoss(")[2].partition(")")[0]
+    assert kind in loss and ("beta=" in loss) is bool(beta) and beta in loss and "epsilon_high=0.28" in loss, loss
+    assert "mask_truncated_completions=True" in found.after and not errors(found)
+
+
+@pytest.mark.parametrize(("release", "ends"), [("2025.6.1", True), ("2025.8.6", False), ("2025.10.12", False)])
 def test_a_loss_that_its_release_does_not_know_ends_the_run(release: str, ends: bool) -> None:
-    found = port(grpo("loss_type='dapo'", pins=f"unsloth=={release} trl==0.22.1"))
+    found = port(grpo("loss_type='dapo'", pins=f"unsloth=={release} trl==0.18.1"))
     assert any("knows no loss_type dapo" in each.message for each in found.findings) is ends
 
 

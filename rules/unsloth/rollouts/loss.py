@@ -26,6 +26,7 @@ CHUNKS = "unsloth_num_chunks"
 DIVIDES_BY_TEMPERATURE = (2025, 6, 5)  # the first that gives its loss the temperature
 OVER_ROWS = ("grpo", "dr_grpo", "sapo", "luspo")  # the same loss in any number of equal parts
 PAPER_OF_DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
+DAPO_IS_BNPO, KEEPS_BETA = (2025, 6, 5), (2025, 11, 4)  # from and until when its config sets dapo's beta to 0
 KNOWN_SINCE = {"dapo": (2025, 10, 12), "cispo": (2026, 2, 1), "sapo": (2026, 2, 1)}
 
 
@@ -33,7 +34,7 @@ KNOWN_SINCE = {"dapo": (2025, 10, 12), "cispo": (2026, 2, 1), "sapo": (2026, 2, 
     Phase.READ,
     of="trainer",
     reads=("script values", "model", "model.id", "config", "arguments_object"),
-    fills=("rollout.mask_truncated", "loss.epsilon_high", "loss.type", "reward.scale", PARTS),
+    fills=("rollout.mask_truncated", "loss.epsilon_high", "loss.type", "loss.beta", "reward.scale", PARTS),
 )
 def settle_loss(porting: Training) -> None:
     """Which loss it takes, in how many parts, and what it sets beside those of the DAPO and Dr. GRPO papers."""
@@ -53,10 +54,28 @@ def settle_loss(porting: Training) -> None:
     scale = porting.value("reward.scale")
     if kind == "dapo" and porting.given("loss.type"):
         porting.fill({place: _default(code) for place, code in PAPER_OF_DAPO.items()})
+        kind = _settle_dapo(porting, release)
     if kind == "dr_grpo" and scale is not None and scale.is_literal(True):
         porting.fill({"reward.scale": _default("False")})
     _say_unknown(porting, kind, release)
     _settle_parts(porting, kind, release)
+
+
+def _settle_dapo(porting: Training, release: str) -> str:
+    """What its config makes of dapo between two releases: bnpo before its loss knows dapo, and no divergence."""
+    number = version_key(release)
+    if not DAPO_IS_BNPO <= number < KEEPS_BETA:
+        return "dapo"
+    porting.fill({"loss.beta": _default("0.0")})
+    porting.change_fate(".beta", fate="dropped", target="", reason=f"Unsloth {release} sets it to 0 for dapo")
+    if number >= KNOWN_SINCE["dapo"]:
+        return "dapo"
+    porting.fill({"loss.type": _default('"bnpo"')})
+    reason = f"Unsloth {release} trains with bnpo for dapo"
+    porting.change_fate(".loss_type", fate="changed", target="rt.PolicyLoss(loss_type=)", reason=reason)
+    for row in [row for row in porting.fields if row.source.endswith(".loss_type")]:
+        about(porting, row, ["loss.type"])
+    return "bnpo"
 
 
 def _settle_parts(porting: Training, kind: str, release: str) -> None:
