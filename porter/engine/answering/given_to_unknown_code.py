@@ -206,12 +206,27 @@ def name_untrained(porting: Porting) -> None:
     """A trainer whose train() isn't called where it can be seen."""
     site = porting.trainer
     assert site is not None
-    if porting.loop is None and not any(use.match == "@trainer.train()" for use in role_uses(porting, "trainer")):
+    uses = role_uses(porting, "trainer")
+    if porting.loop is None and not any(use.match == "@trainer.train()" for use in uses):
+        if not uses and (later := _made_again(porting, site)) is not None:
+            message = f"Nothing trains this trainer: {site.variable} is another from line {later.line} on."
+            fix = "Take it out, with what is made for it alone."
+            porting.find("TP111", "warning", message, fix, site.line, site.column)
+            return
         message = "The call of train() on this trainer was not found beside it."
         names = porting.names
         batches = f"{names.trainer}.batches" if porting.given_away else names.batches
         fix = f"Where it is called, write `with {names.mesh}: {names.trainer}.train({batches})`."
         porting.find("TP111", "error", message, fix, site.line, site.column)
+
+
+def _made_again(porting: Porting, site: Site) -> Site | None:
+    """The next trainer that the same variable holds, where every run that has made this one makes it."""
+    module = porting.module
+    block = module.parents[module.statement(site.node)]
+    makers = (mate.trainer for mate in porting.mates if mate.trainer is not None)
+    later = [each for each in makers if each.start > site.start and each.variable == site.variable]
+    return next((each for each in later if module.parents[module.statement(each.node)] is block), None)
 
 
 @step(Phase.NAME)
