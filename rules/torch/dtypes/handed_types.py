@@ -51,7 +51,7 @@ def _stays(porting: Porting, call: cst.Call) -> bool:
 
 
 def _keep(porting: Porting, given: cst.BaseExpression) -> None:
-    module, types = porting.module, list(_types(porting, given))
+    module, types = porting.module, list(types_of(porting, given))
     if isinstance(given, cst.Attribute) or not any(types):
         return  # torch.bfloat16 in the call itself stays
     leaves = [leaf for leaf in types if leaf is not None]
@@ -80,18 +80,18 @@ def _decided_by_gpu(module: Module, leaf: cst.BaseExpression) -> bool:
     return isinstance(way, cst.IfExp) and "cuda" in module.code(way.test)
 
 
-def _types(porting: Porting, node: cst.BaseExpression, depth: int = 0) -> Iterator[cst.BaseExpression | None]:
+def types_of(porting: Porting, node: cst.BaseExpression, depth: int = 0) -> Iterator[cst.BaseExpression | None]:
     """Where torch's types are written or looked up that an expression may be; None for anything else."""
     module = porting.module
     if module.qualified(node) in constants(module) or (isinstance(node, cst.Call) and becomes_jnp(porting, node)):
         yield node
     elif isinstance(node, cst.IfExp):
         for way in (node.body, node.orelse):
-            yield from _types(porting, way, depth)
+            yield from types_of(porting, way, depth)
     else:
-        values = (_looked_up(module, node) or _values(module, node)) if depth < MAX_DEPTH else []
+        values = (_looked_up(module, node) or values_of(module, node)) if depth < MAX_DEPTH else []
         for value in values:
-            yield from _types(porting, value, depth + 1)
+            yield from types_of(porting, value, depth + 1)
         if not values:
             yield None
 
@@ -115,7 +115,7 @@ def _table(node: cst.BaseExpression) -> cst.BaseExpression | None:
     return get.value if isinstance(get, cst.Attribute) and get.attr.value == "get" else None
 
 
-def _values(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+def values_of(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """What a variable is assigned, or what a function of the file returns; nothing where that isn't all of it."""
     if isinstance(node, cst.Call) and (function := module.callees.get(node)) is not None:
         return returned(module, function)

@@ -13,7 +13,7 @@ DTYPE = jnp.bfloat16
 half = getattr(torch, "float16")
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model("Qwen/Qwen3-0.6B", mesh, dtype=DTYPE)
-print("trained in", DTYPE, torch.float32)
+print("trained in", "torch." + jnp.dtype(DTYPE).name, torch.float32)
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 batches = rt.SFTBatches(
     load_dataset("trl-lib/Capybara", split="train"),
