@@ -56,6 +56,28 @@ def test_a_card_dates_a_script(tmp_path: Path, file: str, held: str, trl: str, t
     assert (found["trl"].split()[0], found["transformers"].split()[0]) == (trl, transformers)
 
 
+CONFIG = '{"model_type": "qwen3", "transformers_version": "4.51.3"}'
+WHOLE = "from transformers import AutoTokenizer\n" + TRAINS.format(saved='"outputs/sft"') + "FETCHED = 'models/base'\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "transformers"),
+    [
+        (
+            {"outputs/sft/checkpoint-9/config.json": CONFIG, "outputs/sft/checkpoint-9/trainer_state.json": "{}"},
+            "4.51.3",
+        ),
+        ({"outputs/sft/config.json": CONFIG, "outputs/sft/training_args.bin": ""}, "4.51.3"),
+        ({"config.json": CONFIG}, "4.51.3"),  # beside the script, as on the Hub
+        ({"models/base/config.json": CONFIG}, "5.12.1"),  # what was fetched
+        ({"other/config.json": CONFIG, "other/trainer_state.json": "{}"}, "5.12.1"),  # of another script
+        ({"config.json": '{"learning_rate": 1e-4}'}, "5.12.1"),
+    ],
+)
+def test_a_config_that_a_run_has_saved_dates_it(tmp_path: Path, files: dict[str, str], transformers: str) -> None:
+    assert versions(tmp_path, files, text=WHOLE)["transformers"].startswith(transformers)
+
+
 def test_of_its_checkpoints_the_last_counts(tmp_path: Path) -> None:
     early, late = OF_PEFT.format(QWEN), OF_PEFT.format(QWEN).replace("0.15.2", "0.17.1")
     cards = {"outputs/sft/checkpoint-9/README.md": early, "outputs/sft/checkpoint-10/README.md": late}

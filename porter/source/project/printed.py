@@ -27,7 +27,8 @@ class Shown:
     """What a library (`by`) prints of releases: each group of `pattern` is named after the library whose release it is.
 
     It stands in a notebook's outputs; with `file` in the files of that name which its runs leave. A `pattern` without
-    groups is what those releases of `library` alone print that `pins` names.
+    groups is what those releases of `library` alone print that `pins` names. `saved_with`: the file comes with models
+    that are fetched, too; one of a run has one of these beside it, or lies where the script does.
     """
 
     by: str
@@ -35,6 +36,7 @@ class Shown:
     file: str = ""
     library: str = ""
     pins: tuple[Pin, ...] = ()
+    saved_with: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
+from types import MappingProxyType
 
 from ...errors import InputError
 from ...files import is_file, plain_text
@@ -32,15 +33,21 @@ OF_NO_RUN = frozenset({"node_modules", "site-packages", "venv", "env", "__pycach
 
 
 def files_of_runs(
-    script: Path, text: str, patterns: Collection[str], settings: Collection[str] = (), models: Collection[str] = ()
+    script: Path,
+    text: str,
+    patterns: Collection[str],
+    settings: Collection[str] = (),
+    models: Collection[str] = (),
+    saved_with: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Iterator[tuple[str, str]]:
     """The files of the runs of `script`, whose code is `text`, that match one of `patterns`: each with where it lies in
     the project and what it holds. `settings` are names of files that commands give the script, which say where it
     saves to as its text does.
 
     First those in a folder that the script names, as it names the one that it saves to; then those of a model that is
-    made of one which the script names, or of `models`. A pattern with a folder in it, `cache/*.py`, is for one beside
-    the script or above it.
+    made of one which the script names, or of `models`. Files of the names in `saved_with` come with a model that was
+    fetched, too: those count that lie beside the script or above it, or beside one of what a run saves. A pattern with
+    a folder in it, `cache/*.py`, is for one beside the script or above it.
     """
     folders = project_folders(script.resolve())
     given = (folder / name for name in settings for folder in folders)
@@ -48,17 +55,27 @@ def files_of_runs(
     words = " ".join((text, *models)).lower()
     places = [*_places(folders, text)]
     sure = dict.fromkeys((*_saved(places, patterns), *_beside(folders, patterns)))
+    sure = {file: None for file in sure if _is_of_run(file, folders, saved_with.get(file.name))}
     above = (file for folder in folders for file in _in(folder, patterns))
     tops = dict.fromkeys((folders[0], *filter(_is_projects, folders)))
     others = chain(_named(places, patterns), above, _below(tops, patterns))
-    rest = islice((file for file in dict.fromkeys(others) if file not in sure), MOST_FILES)
+    trained = (file for file in others if _is_of_run(file, folders, saved_with.get(file.name)))
+    rest = islice((file for file in dict.fromkeys(trained) if file not in sure), MOST_FILES)
     found = 0
     for file in dict.fromkeys((*sure, *rest)):
         held = _text(file) if found < MOST_FILES else None
         base = BASE.search(held) if held is not None else None
-        if held is not None and (file in sure or (base is not None and _model(base[base.lastindex or 0]) in words)):
+        own = file in sure or (file.name in saved_with and file.parent in folders)
+        if held is not None and (own or (base is not None and _model(base[base.lastindex or 0]) in words)):
             found += 1
             yield _shown(file, folders), held
+
+
+def _is_of_run(file: Path, folders: Sequence[Path], saved_with: Collection[str] | None) -> bool:
+    if saved_with is None:
+        return True
+    names = listed(str(file.parent))[0]
+    return file.parent in folders or any(name in names for name in saved_with)
 
 
 def _saved(places: Iterable[Path], patterns: Collection[str]) -> Iterator[Path]:
