@@ -14,7 +14,7 @@ from tokenizers.processors import TemplateProcessing
 from porter.runtime.arguments import trl_arguments
 from porter.runtime.facts.generation_settings import filled_from_checkpoint
 from porter.runtime.facts.releases import release
-from porter.runtime.facts.releases.unsloth_grpo import loss_type_of, parts_of, settings_of_loss
+from porter.runtime.facts.releases.unsloth_grpo import parts_of, settings_of_loss, settled_by_config
 from porter.runtime.generation.prompts import (
     end_tokens,
     prompt_settings,
@@ -169,7 +169,14 @@ def test_unsloth_s_own_loss_by_its_release() -> None:
     assert settings_of_loss("2025.8.6") == {"loss_parts": -1, "divides_by_made": False}
     assert settings_of_loss("2026.1.4") == {"loss_parts": -1}
     assert settings_of_loss("2026.2.1") == settings_of_loss("2025.2.4") == settings_of_loss(None) == {}
-    assert [loss_type_of(release, "bnpo") for release in ("2025.5.7", "2025.5.8", None)] == ["grpo", "bnpo", "bnpo"]
+    assert settled_by_config("2025.5.7", "bnpo", True) == ({"loss_type": "grpo"}, {})
+    assert settled_by_config("2025.5.8", "bnpo", True) == settled_by_config(None, "dapo", True) == ({}, {})
+    assert settled_by_config("2025.8.6", "dr_grpo", True) == ({"loss_type": "dr_grpo"}, {"scale_rewards": False})
+    masked = {"mask_truncated_completions": True}
+    of_dapo = {"loss_type": "dapo", "epsilon_high": 0.28}
+    assert settled_by_config("2025.8.6", "dapo", True) == (of_dapo | {"loss_type": "bnpo", "beta": 0.0}, masked)
+    assert settled_by_config("2025.11.3", "dapo", True) == (of_dapo | {"beta": 0.0}, masked)
+    assert settled_by_config("2025.11.4", "dapo", True) == (of_dapo, masked)
     assert [parts_of(8, asked) for asked in (None, -1, 1, 2, 3, 5, 99)] == [1, 8, 1, 2, 4, 8, 8]
 
 

@@ -26,7 +26,7 @@ from ..batches.arrays import Batch, divisible
 from ..facts.files import to_host
 from ..facts.lengths import rounded
 from ..facts.releases import release
-from ..facts.releases.unsloth_grpo import loss_type_of, parts_of, settings_of_loss
+from ..facts.releases.unsloth_grpo import parts_of, settings_of_loss, settled_by_config
 from ..generation.prompts import (
     check_context,
     micro_steps_of,
@@ -232,17 +232,17 @@ class GRPOBatches:
         """
         settings = {**shared_settings(training_args, processes), **settings_of_loss(training_args.of_unsloth)}
         loss = PolicyLoss.from_args(training_args)
+        changed, more = settled_by_config(training_args.of_unsloth, loss.loss_type, training_args.scale_rewards)
         return cls(
             dataset,
             tokenizer,
             mesh,
             model,
             reward_funcs=reward_funcs,
-            loss=replace(loss, loss_type=loss_type_of(training_args.of_unsloth, loss.loss_type)),
+            loss=replace(loss, **changed),
             reward_weights=training_args.reward_weights,
-            scale_rewards=training_args.scale_rewards,
             multi_objective_aggregation=training_args.multi_objective_aggregation,
-            **{**settings, **own},
+            **{"scale_rewards": training_args.scale_rewards, **settings, **more, **own},
         )
 
     def __iter__(self) -> Iterator[Batch]:

@@ -26,8 +26,7 @@ CHUNKS = "unsloth_num_chunks"
 DIVIDES_BY_TEMPERATURE = (2025, 6, 5)  # the first that gives its loss the temperature
 OVER_ROWS = ("grpo", "dr_grpo", "sapo", "luspo")  # the same loss in any number of equal parts
 PAPER_OF_DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
-DAPO_IS_BNPO, KEEPS_BETA = (2025, 6, 5), (2025, 11, 4)  # from and until when its config sets dapo's beta to 0
-KNOWN_SINCE = {"dapo": (2025, 10, 12), "cispo": (2026, 2, 1), "sapo": (2026, 2, 1)}
+KNOWN_SINCE = {"dapo": unsloth_grpo.DIVIDES_STEPS, "cispo": (2026, 2, 1), "sapo": (2026, 2, 1)}
 
 
 @step(
@@ -64,7 +63,7 @@ def settle_loss(porting: Training) -> None:
 def _settle_dapo(porting: Training, release: str) -> str:
     """What its config makes of dapo between two releases: bnpo before its loss knows dapo, and no divergence."""
     number = version_key(release)
-    if not DAPO_IS_BNPO <= number < KEEPS_BETA:
+    if not unsloth_grpo.DAPO_IS_BNPO <= number < unsloth_grpo.KEEPS_BETA:
         return "dapo"
     porting.fill({"loss.beta": _default("0.0")})
     porting.change_fate(".beta", fate="dropped", target="", reason=f"Unsloth {release} sets it to 0 for dapo")

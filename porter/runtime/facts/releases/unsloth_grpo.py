@@ -16,7 +16,9 @@ from ..field_tables import version_key
 OWN_SINCE = (2025, 2, 5)  # Unsloth's first release that writes TRL's trainers anew
 READS_LOSS_TYPE = (2025, 5, 8)  # the first whose loss is another for another loss_type; before: each row's mean
 OF_ALL_MODELS = (2025, 6, 6)  # before, models that FastModel loads were trained by a loss of the whole micro-step
-DIVIDES_STEPS = (2025, 10, 12)  # the first whose loss divides by gradient_accumulation_steps itself
+DAPO_IS_BNPO = (2025, 6, 5)  # the first whose config trains with bnpo, without a divergence, for dapo
+DIVIDES_STEPS = (2025, 10, 12)  # the first whose loss divides by gradient_accumulation_steps itself, and knows dapo
+KEEPS_BETA = (2025, 11, 4)  # the first whose config leaves dapo its beta
 WHOLE_AGAIN = (2026, 2, 1)  # the first that takes the loss of a micro-step at once
 
 
@@ -37,9 +39,21 @@ def settings_of_loss(unsloth: str | None) -> dict[str, Any]:
     return found | ({"divides_by_made": False} if sums_micro_steps(unsloth) else {})
 
 
-def loss_type_of(unsloth: str | None, asked: str) -> str:
-    """Which loss it took where `asked` stands in the configuration."""
-    return "grpo" if unsloth and OWN_SINCE <= version_key(unsloth) < READS_LOSS_TYPE else asked
+def settled_by_config(unsloth: str | None, loss_type: str, scale_rewards: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What its GRPOConfig, or its loss, makes of what it is given: fields of the loss, and settings of the batches."""
+    number, kind = version_key(unsloth or "0"), loss_type.lower()
+    if number < OWN_SINCE:
+        return {}, {}
+    if number < READS_LOSS_TYPE:
+        return {"loss_type": "grpo"}, {}
+    if kind == "dr_grpo":
+        return {"loss_type": kind}, {"scale_rewards": False} if scale_rewards is True else {}
+    if kind != "dapo":
+        return {}, {}
+    found: dict[str, Any] = {"loss_type": kind, "epsilon_high": 0.28}
+    if DAPO_IS_BNPO <= number < KEEPS_BETA:
+        found |= {"beta": 0.0, "loss_type": "bnpo" if number < DIVIDES_STEPS else kind}
+    return found, {"mask_truncated_completions": True}
 
 
 def parts_of(rows: int, asked: int | None) -> int:
