@@ -92,13 +92,8 @@ class PreferenceBatches:
         self._release = releases.release(trl, transformers)
         self.transformers = self._release.transformers  # the source's release
         self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
-        self._padding = set_up_tokenizer(
-            tokenizer,
-            chat_template_path=None,
-            eos_token=None,
-            pad_token=pad_token,
-            gives_padding=self._release.gives_pairs_padding,
-        )
+        gives_padding = self._release.gives_pairs_padding
+        self._padding = set_up_tokenizer(tokenizer, pad_token=pad_token, gives_padding=gives_padding)
         self._tokenizer = tokenizer
         self._mesh = mesh
         self._max_length = max_length

@@ -150,7 +150,7 @@ class GRPOBatches:
         none = np.zeros((num_generations, 1))
         group_advantages(none, np.ones(1), num_generations, **self._advantage_settings)  # refuses what it doesn't know
         self._mask_truncated = mask_truncated_completions
-        tokenization.set_up_tokenizer(tokenizer, chat_template_path=None, eos_token=None, pad_token=None)
+        tokenization.set_up_tokenizer(tokenizer)
 
         step_parts = math.ceil(max_steps * accumulation / (self._parts * num_iterations)) if max_steps > 0 else 0
         self._rows = prompt_rows(dataset, step_parts * self._prompts_at_once, seed if shuffle_dataset else None)
@@ -303,16 +303,8 @@ class GRPOBatches:
         advantages = self._advantages(rewards, rollouts)
         for rollout, advantage in zip(rollouts, advantages, strict=True):
             rollout.advantage, rollout.tokens = float(advantage), tokens
-        names, weights = self._rewards.names, self._rewards.weights
-        said = said_of(
-            rewards,
-            completions,
-            cut,
-            names=names,
-            weights=weights,
-            generations=self._generations,
-            whole_spread=self._whole_spread,
-        )
+        more: Any = {"generations": self._generations, "whole_spread": self._whole_spread}
+        said = said_of(rewards, completions, cut, names=self._rewards.names, weights=self._rewards.weights, **more)
         return self._dealt(rollouts, number), said | self._said_by_rewards
 
     def _dealt(self, rollouts: list[Rollout], number: int) -> list[list[Rollout]]:

@@ -192,9 +192,9 @@ def formatted(example: dict[str, Any], formatting_func: Callable[[Any], str] | N
 def set_up_tokenizer(
     tokenizer: Any,
     *,
-    chat_template_path: str | None,
-    eos_token: str | None,
-    pad_token: str | None,
+    chat_template_path: str | None = None,
+    eos_token: str | None = None,
+    pad_token: str | None = None,
     gives_padding: str = "asked",
 ) -> int:
     """Give the tokenizer the source's tokens and chat template, in place, as SFTTrainer does; the padding token's id.
