@@ -78,6 +78,23 @@ def test_a_config_that_a_run_has_saved_dates_it(tmp_path: Path, files: dict[str,
     assert versions(tmp_path, files, text=WHOLE)["transformers"].startswith(transformers)
 
 
+FROZEN = "trl=={}\ntransformers==4.51.3\npeft==0.15.2\n"
+
+
+@pytest.mark.parametrize("script", ["train.py", "src/train.py"])
+def test_what_was_installed_for_a_logged_run_of_the_script_dates_it(tmp_path: Path, script: str) -> None:
+    files = {}
+    for run, release, program in (
+        ("run-20250501_101010-aa", "0.15.2", "/x/src/train.py"),
+        ("run-20250601_101010-bb", "0.17.0", "/x/src/train.py"),
+        ("run-20250701_101010-cc", "0.19.1", "/x/src/grpo_train.py"),
+    ):
+        files[f"wandb/{run}/files/requirements.txt"] = FROZEN.format(release)
+        files[f"wandb/{run}/files/wandb-metadata.json"] = f'{{"program": "{program}"}}'
+    found = versions(tmp_path, files, script=script, text=WHOLE)
+    assert (found["trl"].split()[0], found["transformers"].split()[0]) == ("0.17.0", "4.51.3")
+
+
 def test_of_its_checkpoints_the_last_counts(tmp_path: Path) -> None:
     early, late = OF_PEFT.format(QWEN), OF_PEFT.format(QWEN).replace("0.15.2", "0.17.1")
     cards = {"outputs/sft/checkpoint-9/README.md": early, "outputs/sft/checkpoint-10/README.md": late}

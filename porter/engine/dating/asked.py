@@ -182,8 +182,9 @@ def _runs(porting: Training, shown: Sequence[Shown]) -> list[tuple[str, str]]:
     if RUNS not in porting.answers:
         files, script = {each.file for each in shown if each.file}, Path(porting.module.path)
         settings, models = given_by_launches(script).files if files else (), {*models_loaded(porting)}
+        named = {each.file: each.names_script for each in shown if each.names_script}
         saved_with = {each.file: each.saved_with for each in shown if each.saved_with}
-        found = files_of_runs(script, porting.module.text, files, settings, models, saved_with) if files else ()
+        found = files_of_runs(script, porting.module.text, files, settings, models, saved_with, named) if files else ()
         porting.answers[RUNS] = [*found]
     runs: list[tuple[str, str]] = porting.answers[RUNS]
     return runs

@@ -202,7 +202,7 @@ def read_shown(row: Mapping[str, Any], manifest: Path, line: int) -> Shown:
         "write by = \"Our library\" and pattern = 'Our library (?P<our_library>[\\d.]+)', "
         "or pattern = 'Loading ours' and releases = 'our_library>=1.0,<2.0'"
     )
-    if not {"by", "pattern"} <= set(row) <= {"by", "pattern", "file", "releases", "saved_with"}:
+    if not {"by", "pattern"} <= set(row) <= {"by", "pattern", "file", "releases", "saved_with", "names_script"}:
         raise InputError(f"has a shown of {', '.join(row)}", manifest, line, fix=fix)
     try:
         pattern = re.compile(str(row["pattern"]))
@@ -215,7 +215,8 @@ def read_shown(row: Mapping[str, Any], manifest: Path, line: int) -> Shown:
     if not {sign for sign, _ in pins} <= {">=", "<"} or (said and "file" in row):
         raise InputError(f"has releases = {said!r}", manifest, line, fix=fix)
     beside = tuple(map(str, row.get("saved_with", ())))
-    return Shown(str(row["by"]), pattern, str(row.get("file", "")), library, pins, beside)
+    names_script = str(row.get("names_script", ""))
+    return Shown(str(row["by"]), pattern, str(row.get("file", "")), library, pins, beside, names_script)
 
 
 def release_by_use(

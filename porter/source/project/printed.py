@@ -28,7 +28,8 @@ class Shown:
 
     It stands in a notebook's outputs; with `file` in the files of that name which its runs leave. A `pattern` without
     groups is what those releases of `library` alone print that `pins` names. `saved_with`: the file comes with models
-    that are fetched, too; one of a run has one of these beside it, or lies where the script does.
+    that are fetched, too; one of a run has one of these beside it, or lies where the script does. `names_script`: the
+    file beside it that names the script whose run it was.
     """
 
     by: str
@@ -37,6 +38,7 @@ class Shown:
     library: str = ""
     pins: tuple[Pin, ...] = ()
     saved_with: tuple[str, ...] = ()
+    names_script: str = ""
 
     @property
     def where(self) -> str:

@@ -21,6 +21,7 @@ from .folders import OF_A_ROOT, listed, project_folders
 MOST_FOLDERS = 400  # that are looked through
 DEEPEST = 4  # folders below one another
 MOST_FILES = 12
+MOST_LOGGED = 200  # runs of a tracker
 LONGEST = 200  # characters of a folder's name in the script
 MAX_BYTES = 500_000
 LITERAL = re.compile(r"[\"'](\.{0,2}[\w./-]*\w[\w./-]*)[\"']|(?m:^[ \t]*\w+: +([\w./-]+)[ \t]*$)")  # and a YAML file's
@@ -39,6 +40,7 @@ def files_of_runs(
     settings: Collection[str] = (),
     models: Collection[str] = (),
     saved_with: Mapping[str, Collection[str]] = MappingProxyType({}),
+    named_in: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[tuple[str, str]]:
     """The files of the runs of `script`, whose code is `text`, that match one of `patterns`: each with where it lies in
     the project and what it holds. `settings` are names of files that commands give the script, which say where it
@@ -47,14 +49,17 @@ def files_of_runs(
     First those in a folder that the script names, as it names the one that it saves to; then those of a model that is
     made of one which the script names, or of `models`. Files of the names in `saved_with` come with a model that was
     fetched, too: those count that lie beside the script or above it, or beside one of what a run saves. A pattern with
-    a folder in it, `cache/*.py`, is for one beside the script or above it.
+    a folder in it, `cache/*.py`, is for one beside the script or above it; by `named_in` of some of these another file
+    beside each names the script whose run it was.
     """
     folders = project_folders(script.resolve())
     given = (folder / name for name in settings for folder in folders)
     text = "\n".join((text, *(_text(file) or "" for file in dict.fromkeys(given) if is_file(file))))
     words = " ".join((text, *models)).lower()
     places = [*_places(folders, text)]
-    sure = dict.fromkeys((*_saved(places, patterns), *_beside(folders, patterns)))
+    logged = (file for each, other in named_in.items() for file in _logged(folders, each, other, script.name))
+    beside = _beside(folders, [each for each in patterns if each not in named_in])
+    sure = dict.fromkeys((*_saved(places, patterns), *beside, *logged))
     sure = {file: None for file in sure if _is_of_run(file, folders, saved_with.get(file.name))}
     above = (file for folder in folders for file in _in(folder, patterns))
     tops = dict.fromkeys((folders[0], *filter(_is_projects, folders)))
@@ -111,6 +116,16 @@ def _beside(folders: Sequence[Path], patterns: Collection[str]) -> Iterator[Path
             below, _, last = pattern.rpartition("/")
             if below:
                 yield from _in(folder / below, [last])
+
+
+def _logged(folders: Sequence[Path], pattern: str, other: str, script: str) -> Iterator[Path]:
+    """The files of a tracker's runs of the script, the last run's first."""
+    for folder in folders:
+        found = sorted(folder.glob(pattern), reverse=True) if os.path.isdir(folder / pattern.partition("/")[0]) else []
+        for file in found[:MOST_LOGGED]:
+            if is_file(file) and re.search(rf"[\"'/\\]{re.escape(script)}\"", _text(file.with_name(other)) or ""):
+                yield file
+                break
 
 
 def _is_projects(folder: Path) -> bool:
