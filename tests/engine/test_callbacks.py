@@ -165,9 +165,9 @@ def test_what_sft_trainer_logs_of_its_own_is_said_once(release: str, keywords: s
         ("DPO", "0.29.0", "mean_token_accuracy, num_tokens and entropy"),
         ("KTO", "1.7.0", ""),
         ("KTO", "1.8.0", "num_tokens and entropy"),
-        ("GRPO", "0.15.2", ""),
-        ("GRPO", "0.16.0", "num_tokens and clip_ratio"),
-        ("GRPO", "1.16.0", "num_tokens, clip_ratio, other lengths of completions and entropy"),
+        ("GRPO", "0.15.2", "kl"),
+        ("GRPO", "0.16.0", "kl, num_tokens and clip_ratio"),
+        ("GRPO", "1.16.0", "num_tokens, clip_ratio, other lengths of completions, entropy and step_time"),
     ],
 )
 def test_what_other_trainers_log_is_said_by_release(trainer: str, release: str, said: str) -> None:
