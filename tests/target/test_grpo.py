@@ -53,7 +53,8 @@ def test_prompts_are_cut_by_the_releases_that_do(release: str, cuts: bool) -> No
         ("0.25.1", "", False, ["trl"]),
         ("0.25.1", "", True, ["trl", "truncation_side"]),
         ("0.25.1", "use_vllm=True", False, ["trl", "start_token", "truncation_side"]),
-        ("0.26.2", "", False, []),
+        ("0.26.2", "", False, ["trl"]),
+        ("0.27.0", "", False, []),
     ],
 )
 @pytest.mark.parametrize("kind", ["GRPO", "RLOO"])
@@ -64,7 +65,7 @@ def test_prompts_are_made_as_in_the_release(
     given = "" if makes_own else ", processing_class=AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')"
     text = text.replace("reward_funcs=", f"{given.removeprefix(', ')}{', ' if given else ''}reward_funcs=")
     found = port(f"from transformers import AutoTokenizer\n{text}", source_trl=release).after
-    expected = written or (["trl"] if kind == "RLOO" else [])  # RLOOTrainer before 0.27
+    expected = written
     names = ("trl=", "start_token=", "truncation_side=")
     assert [name[:-1] for name in names if f"    {name}" in found] == expected
 

@@ -15,7 +15,7 @@ from ...releases.versions import fits
 from ...runtime.facts.field_tables import Row, at_version, version_key
 from ...source.project.commits import last_committed
 from ..packs.habits import Habit
-from ..packs.said_by_packs import dated_library, loader, title_of
+from ..packs.said_by_packs import dated_library, dating_pack, loader, title_of
 from ..script.fill_from_tables import config_table, plain_versions, table_of
 from ..script.porting import Porting
 from ..script.sites import Site, facts_of
@@ -35,8 +35,8 @@ UNSAID = (None, "None")  # defaults that say nothing: the library decides when i
 TRAINS = ("data.", "optimizer.", "schedule.", "loss.", "batch.", "precision.", "model.", "lora.", "sampling.", "grpo.")
 TRAINS_TOO = ("run.epochs", "run.max_steps", "run.seed")
 FIX = (
-    "Say what the GPU machine has: `pip freeze` there gives a requirements.txt to put beside the script; or name "
-    "TRL's release by --source-trl."
+    "Say what the GPU machine has: `pip freeze` there gives a requirements.txt to put beside the script; or name the "
+    "release of {title} by {option}."
 )
 
 
@@ -62,7 +62,9 @@ def say_other_releases(porting: Porting) -> None:
     said = [text for library in _libraries(porting, site) if (text := _differences_in(porting, site, library))]
     if said:
         porting.withdraw(READ_AS)
-        porting.find(site.rule, "warning", " ".join(said), FIX, site.line, site.column, False)
+        pack = dating_pack(porting.packs)
+        fix = FIX.format(title=pack.title, option=pack.release_option)
+        porting.find(site.rule, "warning", " ".join(said), fix, site.line, site.column, False)
 
 
 def _libraries(porting: Training, site: Site) -> Iterator[str]:
@@ -113,9 +115,9 @@ def releases_that_fit(porting: Training, library: str) -> list[str]:
     day = min(last_committed(Path(porting.module.path)) or own + HALF, _lost_on(porting))
     since = own - YEAR
     if library != dated and dated in porting.versions and dated in porting.module.roots:
-        trl = porting.versions[dated].partition(" ")[0]
+        beside = porting.versions[dated].partition(" ")[0]
         since = own  # installed with it, on a day when it was out
-        able = [one for one in able if takes_one_of([one], dated, trl, library)]
+        able = [one for one in able if takes_one_of([one], dated, beside, library)]
     return [one for one in able if since <= record.date(library, one) <= max(day, own)]
 
 

@@ -89,8 +89,8 @@ CONSUMED: dict[str, frozenset[str]] = {
     ),
     "training_hooks": frozenset(
         """
-        eval_on_start greater_is_better logging_first_step logging_steps logging_strategy metric_for_best_model
-        output_dir
+        eval_on_start eval_strategy greater_is_better logging_first_step logging_steps logging_strategy
+        metric_for_best_model output_dir save_strategy
         """.split()
     ),
     "load_arguments": frozenset(
