@@ -37,6 +37,8 @@ def said(before: str = "", after: str = "", config: str = "") -> list[tuple[str,
         ('open(os.path.join(folder, "notes.txt"), "w").write("x")', ""),
         ('shutil.copy("notes.txt", folder)', ""),
         ("os.makedirs(folder, exist_ok=True)", ""),
+        ('os.symlink(folder, "/mnt/out")', "error"),
+        ('shutil.make_archive("/mnt/out", "zip", folder)', "error"),
     ],
 )
 def test_what_a_callback_reads_of_a_checkpoint_is_named(named: str, lines: str, severity: str) -> None:

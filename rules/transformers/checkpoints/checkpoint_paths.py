@@ -25,11 +25,16 @@ PART_OF = "TP314"
 
 NAMED = re.compile(r"""["'/\\]checkpoint-(?:\d|\{|["'])|\{(?:\w+\.)*PREFIX_CHECKPOINT_DIR\}-""")
 JOINS = frozenset("join joinpath Path PurePath str fspath abspath realpath expanduser resolve absolute".split())
-COPIES = frozenset("copytree copy copy2 copyfile move rename replace make_archive".split())
+COPIES = frozenset(
+    """
+    copytree copy_tree copy copy2 copyfile move rename replace make_archive symlink symlink_to link hardlink_to
+    """.split()
+)
 READS = COPIES | frozenset(
     """
     rmtree remove unlink listdir scandir walk glob iglob rglob iterdir read_text read_bytes open from_pretrained load
     load_file load_from_disk load_adapter load_state_dict safe_open getsize upload_folder upload_file
+    upload_large_folder add_dir log_artifacts log_artifact
     """.split()
 )
 ASKS = frozenset("exists lexists isdir isfile is_dir is_file".split())
@@ -109,7 +114,7 @@ def _reads(porting: Porting, call: cst.Call, given: cst.CSTNode) -> bool:
     if name not in READS | ASKS or (isinstance(given, cst.Attribute) and call.func is not given):
         return False
     if name in COPIES and isinstance(given, cst.Arg):
-        return call.args[0] is given or given.keyword is not None
+        return call.args[0] is given or given.keyword is not None or name == "make_archive"
     mode = [porting.module.code(arg.value) for arg in call.args[int(isinstance(given, cst.Arg)) :]]
     return name != "open" or not any(re.match(r"[\"'][wax]", text) for text in mode)
 
