@@ -15,8 +15,7 @@ from ...files import is_file, plain_text
 from ...releases.versions import Pin, can_meet
 from ...tables import libraries_read, said_by_built_in
 from .copies import copy_of
-from .documents import documents_below
-from .folders import files_in, project_folders
+from .folders import documents_below, files_in, project_folders
 from .launchers import containers_of, images_of, launchers_of
 from .printed import Shown, left_by, printed_by, shown_by, told_by
 from .requirements import (
