@@ -18,6 +18,7 @@ from ...text.format_strings import requoted
 from ..answering.unclaimed_configs import say_other_calls
 from ..dating.evidence import guarded_lines
 from ..reading.families import family_files
+from ..script.dead_blocks import turned_off
 from ..script.porting import Porting
 from ..settling.taken_keywords import refuse_keywords
 from .gone_names import say_gone_names
@@ -56,6 +57,7 @@ def finish(porting: Porting, status: Status | None) -> Port:
     edits = without_long_lines(module, edits)
     if status is None:
         refuse_unsettled(porting, edits)
+        _lower_what_is_off(porting)
     edits = with_todos(porting, edits) if status != "unsupported" else []
     before = module.as_written
     after = apply_edits(module.text, edits) if edits else before
@@ -76,6 +78,16 @@ def finish(porting: Porting, status: Status | None) -> Port:
     kind = (module.bom, module.encoding, family_files(porting), module.notebook)
     port = Port(module.path, before, after, status, recipe, ordered, *kind)
     return divided(port, module, edits) if isinstance(module, Merged) else port
+
+
+def _lower_what_is_off(porting: Porting) -> None:
+    """What needs a person in a branch to which no run comes is needed by who turns that on."""
+    module = porting.module
+    for finding in porting.findings:
+        test = turned_off(module, module.offset(finding.line, finding.column)) if finding.severity == "error" else None
+        if test is not None:
+            message = f"{finding.message.removesuffix('.')}; no run comes here as long as {test}."
+            porting.findings.lower(finding, replace(finding, severity="warning", message=message))
 
 
 def _say_lost_training(porting: Porting, edits: Sequence[Edit]) -> None:

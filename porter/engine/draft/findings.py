@@ -53,6 +53,11 @@ class Findings:
         """Take one finding back: its place is gone."""
         self._said.pop(finding, None)
 
+    def lower(self, finding: Finding, lowered: Finding) -> None:
+        """A finding becomes another at its place, which doesn't stand in the port."""
+        said = self._said.pop(finding)
+        self._said.setdefault(lowered, replace(said, finding=lowered, stands=False))
+
     def has(self, key: str) -> bool:
         """Whether something was said under a key."""
         return any(names(key, each.key) for each in self._said.values())

@@ -18,7 +18,7 @@ from ..packs.kinds import is_of_kind
 from ..packs.pack import Pack, Rewrite, TableRule, by_claim
 from ..packs.said_by_packs import title_of
 from .config_attributes import held_value, refused_usually, surely_held
-from .dead_blocks import is_dead
+from .dead_blocks import held_while_off, is_dead
 from .flow import PLACEMENT, origins
 from .sites import Argument, Site, assigned_name, facts_of, read_site, shown
 from .subclasses import added, base_of, refusal, trains_otherwise
@@ -262,6 +262,12 @@ def fill_site(porting: Training, site: Site, rule: TableRule, versions: Mapping[
             porting.find(rule.id, "warning", message, fix, argument.line, argument.column, key=source)
         if (held := held_value(porting, argument)) is not argument.value and judge(held, row)[0] == "dropped":
             argument = replace(argument, value=held)
+        off = held_while_off(porting.module, argument.node) if judge(argument.value, row)[0] == "manual" else None
+        if off is not None and judge(off[0], row)[0] == "dropped":
+            message = f"{source}={argument.text}: it is {off[0].code} as long as {off[1]}."
+            fix = "The port takes no notice of it: see to that before you change the constant."
+            porting.find(rule.id, "warning", message, fix, argument.line, argument.column, key=source)
+            argument = replace(argument, value=off[0])
         otherwise = _otherwise(porting, row)
         if row.place and not otherwise and (not argument.value.known or is_of_kind(argument.value.literal, row.type)):
             porting.fill({row.place: _or_default(argument, defaults.get(row.place))})

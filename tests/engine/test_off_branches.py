@@ -1,0 +1,65 @@
+"""Branches that a constant turns off: what needs a person there is a warning, as no run comes to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.front.port_file import port_file
+from porter.port import Options, Port
+
+from .porting import sft_script
+
+OWN = """\
+optimizers = (None, None)
+if USE_OWN:
+    optimizers = (Own(model.parameters()), None)
+"""
+SCRIPT = sft_script("USE_OWN = False\n", between=OWN, trainer=", optimizers=optimizers")
+
+
+def port(folder: Path, script: str, config: str = "") -> Port:
+    (folder / "train.py").write_text(script)
+    if config:
+        (folder / "config.py").write_text(config)
+    return port_file(folder / "train.py", Options())
+
+
+def said(found: Port, severity: str) -> list[str]:
+    return [each.message for each in found.recipe.findings if each.severity == severity]
+
+
+def test_what_is_off_needs_nobody(tmp_path: Path) -> None:
+    found = port(tmp_path, SCRIPT)
+    assert found.status == "ported" and OWN in found.after
+    [model, trainer] = [message for message in said(found, "warning") if "as long as USE_OWN is False" in message]
+    assert "model.parameters()" in model and "(None, None)" in trainer
+
+
+def test_a_constant_of_the_project(tmp_path: Path) -> None:
+    script = SCRIPT.replace(
+        "USE_OWN = False", "try:\n    from config import USE_OWN\nexcept ImportError:\n    USE_OWN = False"
+    )
+    assert port(tmp_path, script, "USE_OWN = False\n").status == "ported"
+    for other in (
+        "USE_OWN = True\n",
+        "USE_OWN = False\nif RANK:\n    USE_OWN = True\n",
+        "import os\nUSE_OWN = os.name\n",
+    ):
+        assert port(tmp_path, script, other).status == "partial"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        SCRIPT.replace("USE_OWN = False", "USE_OWN = True"),
+        SCRIPT.replace("USE_OWN = False", "import sys\nUSE_OWN = '--own' in sys.argv"),
+        SCRIPT.replace("USE_OWN = False", "USE_OWN = False\ndef turn_on():\n    global USE_OWN\n    USE_OWN = True\n"),
+        SCRIPT.replace("\ntrainer.train()", "\nif USE_OWN:\n    trainer.train()"),
+    ],
+    ids=["on", "by an argument", "turned on later", "training is off"],
+)
+def test_what_may_be_on(tmp_path: Path, script: str) -> None:
+    found = port(tmp_path, script)
+    assert found.status == "partial" and any("model.parameters()" in message for message in said(found, "error"))
