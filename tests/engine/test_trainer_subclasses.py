@@ -30,3 +30,11 @@ def test_a_subclass_with_a_behaviour_of_its_own_is_refused_by_what_it_overrides(
     assert found.status == "unsupported" and found.edits == () and said in found.findings[0].message
     beside = port(PLAIN.replace("trainer = SFTTrainer(", body) + SECOND.replace("trainer", "other"))
     assert beside.status == "partial" and any(said in finding.message for finding in beside.findings)
+
+
+def test_what_a_subclass_does_with_the_gpus_checkpoints_needs_nobody() -> None:
+    body = "class Mine(SFTTrainer):\n    def {}(self, folder):\n        return 1\n\ntrainer = Mine("
+    found = port(PLAIN.replace("trainer = SFTTrainer(", body.format("_load_rng_state")))
+    assert found.status == "ported" and "trainer = PeftTrainer(" in found.after
+    assert any("(_load_rng_state), which the port doesn't call" in each.message for each in found.findings)
+    assert port(PLAIN.replace("trainer = SFTTrainer(", body.format("_save"))).status == "partial"

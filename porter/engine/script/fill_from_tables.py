@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import libcst as cst
 
-from ...recipe import Fate, Field, Origin, Value, read_literal
+from ...recipe import Fate, Field, Origin, Severity, Value, read_literal
 from ...runtime.facts.field_tables import Row
 from ...source.module import Module
 from ...source.scopes import Binding
@@ -21,7 +21,7 @@ from .config_attributes import held_value, refused_usually, surely_held
 from .dead_blocks import held_while_off, is_dead
 from .flow import PLACEMENT, origins
 from .sites import Argument, Site, assigned_name, facts_of, read_site, shown
-from .subclasses import added, base_of, refusal, trains_otherwise
+from .subclasses import OF_CHECKPOINTS, added, base_of, refusal, trains_otherwise
 from .training import Training
 
 # What the name of a configuration or a trainer ends with.
@@ -113,7 +113,8 @@ def find_other_trainer(porting: Training, *, todo: bool = False) -> str | None:
         own, name = module.qualified(call.func) is None, named(call) or ""
         if not porting.options.active(trainers[name].id):
             continue
-        rule = trainers[name]
+        severity: Severity = "error"
+        rule, stands = trainers[name], todo
         text = f"{module.code(call.func)}({name})" if own else name.split(".", 1)[-1]
         if isinstance(rule, Rewrite) and todo and not own:
             continue  # its rewrite says it
@@ -121,10 +122,12 @@ def find_other_trainer(porting: Training, *, todo: bool = False) -> str | None:
             reason, fix = rule.reason, rule.fix
         elif own and (methods := added(module, call.func)):
             reason, fix = refusal(methods)
+            if OF_CHECKPOINTS.issuperset(methods):
+                severity, stands = "warning", False
         else:
             continue
-        key = OWN_WAY if own else ""
-        porting.find(rule.id, "error", f"{text}: {reason}.", fix, *module.location(call), todo=todo, key=key)
+        key = OWN_WAY if own and severity == "error" else ""
+        porting.find(rule.id, severity, f"{text}: {reason}.", fix, *module.location(call), todo=stands, key=key)
         found = found or name
     return found
 

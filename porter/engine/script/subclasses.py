@@ -26,11 +26,15 @@ HOOKS = {
     "save_model": ("a way of saving of its own", "rt.save_model(...)"),
     "_save": ("a way of saving of its own", "rt.save_model(...)"),
     "_save_checkpoint": ("checkpoints of its own", "checkpointing_options"),
+    "_save_rng_state": ("random states of its own in checkpoints", "checkpointing_options"),
+    "_load_rng_state": ("random states of its own when it resumes", "rt.resume_dir(...)"),
 }
 
 
 # Of these, the ones that change nothing of what is trained: the trainer ports without them, and a person is told.
-BESIDE = frozenset({"log", "save_model", "_save", "_save_checkpoint"})
+BESIDE = frozenset({"log", "save_model", "_save", "_save_checkpoint", "_save_rng_state", "_load_rng_state"})
+# Of these, the ones that are there for a checkpoint of the GPU alone, which no port reads: nobody needs to see to them.
+OF_CHECKPOINTS = frozenset({"_save_rng_state", "_load_rng_state"})
 
 
 def base_of(module: Module, node: cst.BaseExpression) -> str | None:
