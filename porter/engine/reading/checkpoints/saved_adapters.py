@@ -19,6 +19,8 @@ from ...script.sites import Argument, Site, facts_of
 from ...script.trainers import are_apart
 from ...script.training import Training
 
+TRAINERS = ("the trainers with their models",)
+ADAPTING = ("the trainers that put adapters in",)
 # The first release of TRL whose reference is a copy of the adapter that training starts from; before, the base alone.
 COPIES_ADAPTER = {"dpo": (0, 29), "kto": (1, 2), "grpo": (0, 27), "rloo": (0, 27)}
 DEEPEST, MOST_WAYS = 6, 32  # functions that call each other; ways through them
@@ -98,8 +100,11 @@ def puts_in_twice(porting: Training) -> bool:
 
 
 def _puts_adapters_in(porting: Training) -> bool:
-    before = {*_trainers_before(porting)}
-    return any(_gets_config(porting, site) for site in porting.sites if site.node in before)
+    if ADAPTING not in porting.answers:
+        trainers = porting.of_role("trainer")
+        porting.answers[ADAPTING] = frozenset(site.node for site in trainers if _gets_config(porting, site))
+    adapting: frozenset[cst.CSTNode] = porting.answers[ADAPTING]
+    return bool(adapting) and any(_trainers_before(porting, adapting))
 
 
 def _gets_config(porting: Training, trainer: Site | None) -> bool:
@@ -108,16 +113,29 @@ def _gets_config(porting: Training, trainer: Site | None) -> bool:
     return given is not None and not given.value.is_literal(None)
 
 
-def _trainers_before(porting: Training) -> Iterator[cst.Call]:
-    """The trainers in front of this one that get the same model."""
+def _trainers_before(porting: Training, among: frozenset[cst.CSTNode] | None = None) -> Iterator[cst.Call]:
+    """The trainers in front of this one that get the same model, all or of these."""
     module, trainer = porting.module, porting.trainer
     assert trainer is not None
     model = trainer.argument("model")
     own = {*origins(module, model.node)} if model is not None else set()
-    for call in module.calls_that(lambda call: (module.qualified(call.func) or "") in trainers_known(porting)):
-        given = named_arguments(call, ("model",)).get("model")
-        if given is not None and own & {*origins(module, given)} and _comes_before(module, call, trainer.node):
-            yield call
+    for call, given in _trainers(porting):
+        if among is None or call in among:
+            if not given.isdisjoint(own) and _comes_before(module, call, trainer.node):
+                yield call
+
+
+def _trainers(porting: Training) -> list[tuple[cst.Call, frozenset[cst.CSTNode]]]:
+    """Every trainer of the file with what its model may be made of, looked up once."""
+    if TRAINERS not in porting.answers:
+        module, known = porting.module, trainers_known(porting)
+        calls = module.calls_that(lambda call: (module.qualified(call.func) or "") in known)
+        models = [(call, named_arguments(call, ("model",)).get("model")) for call in calls]
+        porting.answers[TRAINERS] = [
+            (call, frozenset(origins(module, model))) for call, model in models if model is not None
+        ]
+    found: list[tuple[cst.Call, frozenset[cst.CSTNode]]] = porting.answers[TRAINERS]
+    return found
 
 
 def _comes_before(module: Module, one: cst.CSTNode, later: cst.CSTNode) -> bool:
