@@ -27,7 +27,7 @@ from porter.packs.script import (
 )
 from porter.packs.training import Training, facts_of
 
-from .merged_adapters import merge_of
+from .merging.merged_adapters import merge_of
 
 PART_OF = "TP204"
 

@@ -19,7 +19,11 @@ PADS = ("DataCollatorForLanguageModeling", "DataCollatorForSeq2Seq", "DataCollat
 COMPLETION_ONLY = "DataCollatorForCompletionOnlyLM"
 
 
-@step(Phase.READ, of="trainer", reads=("model", "config", "arguments", "arguments_object", "script values"))
+@step(
+    Phase.READ,
+    of="trainer",
+    reads=("model", "config", "arguments", "arguments_object", "script values", "data.packing", "data.text_field"),
+)
 def say_kept_columns(porting: Training) -> None:
     """A warning where the source ends at its first batch, and the port trains."""
     site = porting.trainer
