@@ -71,6 +71,10 @@ def hf_optimizer(
     """
     name = str(getattr(name, "value", name))
     given = read_arguments(name, args, transformers)
+    if any(short in name for short in ("8bit", "4bit")) and jax.process_index() == 0:
+        print(
+            f"optim={name}: its state is held in the weights' own type here, not in {name[-4]} bits: other last digits"
+        )
     rate = optax.scale_by_learning_rate(schedule)
     coupled = optax.add_decayed_weights(weight_decay, mask) if weight_decay else optax.identity()
     if name in _ADAMW:

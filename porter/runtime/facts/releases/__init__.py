@@ -122,8 +122,9 @@ class Release(PromptRelease):
 
     @property
     def ends_at_eos_token(self) -> bool:
-        """Before 1.15 a sampled completion ended at the tokenizer's end token alone, not at all of the checkpoint's."""
-        return not self.since(1, 15)
+        """From 0.16 to 1.14 a sampled completion ended at the tokenizer's end token alone, not at all of the
+        checkpoint's; before, `generate` was told none."""
+        return self.since(0, 16) and not self.since(1, 15)
 
     @property
     def divides_by_temperature(self) -> bool:
