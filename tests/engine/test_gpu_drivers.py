@@ -137,3 +137,10 @@ def test_a_function_that_does_more_than_print_stays_where_it_is_called(line: str
     stamped = LOGS.replace("    print(*args, **kwargs)\n", "    at = str(time.time()).upper()\n    print(at, *args)\n")
     found = port(sft_script(stamped, imports="import time\nimport GPUtil\nimport torch"))
     assert found.status == "ported" and "GPUtil" not in found.after
+
+
+def test_a_command_that_a_try_with_the_training_starts_is_an_error() -> None:
+    lines = sft_script("sys.argv += subprocess.check_output(['nvidia-smi'])", imports="import subprocess, sys")
+    body = lines.replace("\n", "\n    ")
+    ported = port(f"try:\n    {body}\nexcept Exception as error:\n    print(error)\n")
+    assert [finding.rule for finding in ported.findings if finding.severity == "error"] == ["TP539"]

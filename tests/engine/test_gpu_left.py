@@ -62,6 +62,37 @@ def test_what_is_kept_from_running_is_none(line: str) -> None:
     assert said(line) == []
 
 
+TRIED = "    try:\n        torch.cuda.init()\n    except Exception:\n        return\n"
+HANDLER = "except Exception as error:\n    print(error)"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f"try:\n    torch.cuda.init()\n    train()\n{HANDLER}\n", 1),
+        (f"try:\n    torch.cuda.init()\n{HANDLER}\nelse:\n    train()\n", 1),
+        (f"def ready():\n    torch.cuda.init()\n\n\ntry:\n    ready()\n    train()\n{HANDLER}\n", 1),
+        (f"def main():\n    torch.cuda.init()\n    train()\n\n\ntry:\n    main()\n{HANDLER}\n", 1),
+        (f"def main():\n{TRIED}    train()\n\n\nmain()\n", 1),
+        (f"try:\n    torch.cuda.init()\n{HANDLER}\ntrain()\n", 0),
+        (f"try:\n    torch.cuda.init()\n    print(1)\n{HANDLER}\ntry:\n    train()\n{HANDLER}\n", 0),
+        (f"def main():\n    train()\n{TRIED}\n\nmain()\n", 0),
+    ],
+)
+def test_what_ends_the_training_within_a_try_is_an_error(text: str, found: int) -> None:
+    """A handler that says what was raised and goes on: nothing trained, and nothing was said of it."""
+    trained = sft_script("", imports="").replace("\n", "\n    ")
+    ported = port(f"import torch\n\n\ndef train():\n    {trained}\n\n\n{text}")
+    errors = [finding.message for finding in ported.findings if finding.severity == "error"]
+    assert len(errors) == found and all("torch.cuda.init() needs a GPU" in message for message in errors)
+
+
+def test_rows_that_a_try_with_the_training_moves_are_on_the_host() -> None:
+    lines = f"{sft_script(imports='import torch')}\ntorch.zeros(2).cuda()\n".replace("\n", "\n    ")
+    ported = port(f"try:\n    {lines}\nexcept Exception as error:\n    print(error)\n")
+    assert ported.status == "ported" and "torch.zeros(2).cpu()" in ported.after
+
+
 def test_a_function_that_trains_and_that_another_file_calls() -> None:
     """Its calls that raise went without a word: nothing of this file calls it."""
     text = sft_script("torch.cuda.init()", imports="").replace("\n", "\n    ")

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from porter.packs.api import Porting
 from porter.packs.script import Module, origins
 from porter.packs.training import facts_of
+
+from ._reached import ENDS, holds_training
 
 # What `from pynvml import *` brings.
 OF_ANY = re.compile(r"nvml[A-Z]\w*|NVML\w+|NVMLError|c_nvml\w+|showUtilization|getGPUs|getAvailable")
@@ -67,21 +70,24 @@ def ends_without_command(module: Module, call: cst.Call) -> bool:
     return name in CHECKED or check == "True"
 
 
-def is_asked_first(module: Module, node: cst.CSTNode) -> bool:
+def is_asked_first(porting: Porting, node: cst.CSTNode) -> bool:
     """Whether a `try` says what holds without a driver: around a call or an import, or around its package's import."""
-    if any(_is_tried(module, holder, node) for holder in module.ancestors(node)):
+    module = porting.module
+    if any(_is_tried(porting, holder, node) for holder in module.ancestors(node)):
         return True
     name = module.qualified(node.func) if isinstance(node, cst.Call) else None
     package = name.partition(".")[0] if name is not None else ""
     return package in facts_of(module).gpu_drivers and all(
-        is_asked_first(module, found) for found in driver_imports(module) if package in module.code(found)
+        is_asked_first(porting, found) for found in driver_imports(module) if package in module.code(found)
     )
 
 
-def _is_tried(module: Module, holder: cst.CSTNode, node: cst.CSTNode) -> bool:
+def _is_tried(porting: Porting, holder: cst.CSTNode, node: cst.CSTNode) -> bool:
+    module = porting.module
     if not isinstance(holder, cst.Try) or holder.body not in (*module.ancestors(node),):
         return False
-    return any(re.search(r"\braise\b|\bexit\(", module.code(handler.body)) is None for handler in holder.handlers)
+    ends = (ENDS.search(module.code(handler.body)) for handler in holder.handlers)
+    return not all(ends) and not holds_training(porting, holder)
 
 
 def _command(module: Module, call: cst.Call) -> cst.BaseExpression | None:

@@ -20,14 +20,12 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, stays_torchs, step
 from porter.packs.script import (
     Module,
-    calls_of,
     drop_device_maps,
-    function_around,
-    inside,
-    is_dead,
     left_file,
     usual_texts,
 )
+
+from ._reached import is_reached
 
 ID = "TP536"
 # Of a torch without CUDA; the other functions of torch.cuda answer 0 or nothing there.
@@ -43,12 +41,8 @@ MEMORY = tuple(
     f"torch.cuda.{name}" for name in "max_memory_allocated max_memory_reserved memory_allocated memory_reserved".split()
 )
 MEASURED = 'jax.devices()[0].memory_stats()["peak_bytes_in_use"] is what a TPU held; tpu-port plan says it before.'
-# A condition that may well be about the GPU, as the name of a variable has it, too.
-ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator|nvidia|nvml", re.IGNORECASE)
-CATCHES = re.compile(r"\b(?:Exception|BaseException|AssertionError|RuntimeError)\b")
 QUANTISES = frozenset({"quantization_config", "load_in_4bit", "load_in_8bit"})
 ANYWHERE = ("auto", "balanced", "balanced_low_0", "sequential", "cpu")  # maps that are the CPU where there's no GPU
-MAX_DEPTH = 4  # functions that call one another
 HOST, REASON = '"cpu"', "torch holds it on the host: a TPU isn't torch's"
 BY_RUNTIME = "rt.load_model(...) and rt.generate(...) load and use a model of a known family on the TPU."
 FIX = "Take it out, give what the GPU run had, or put it under `if torch.cuda.is_available():`."
@@ -263,71 +257,3 @@ def _assigned(module: Module, value: cst.BaseExpression) -> list[cst.BaseExpress
     made = meaning[1] if meaning is not None else ()
     values = [one.value for one in made if one.kind == "assign" and one.value is not None]
     return values if len(values) == len(made) else []
-
-
-def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
-    """Whether the port surely comes to `node`, as far as conditions and functions of the file tell."""
-    module = porting.module
-    if is_dead(module, node):
-        return False
-    below = node
-    for holder in module.ancestors(node):
-        if isinstance(holder, cst.If | cst.IfExp | cst.While) and below is not holder.test:
-            if ABOUT_GPUS.search(module.code(holder.test)):
-                return False
-        if isinstance(holder, cst.BooleanOperation) and below is holder.right:
-            if ABOUT_GPUS.search(module.code(holder.left)):
-                return False
-        if isinstance(holder, cst.Try) and below is holder.body and _goes_on(module, holder):
-            return False
-        if isinstance(holder, cst.IndentedBlock) and _left_before(porting, holder, below):
-            return False
-        if isinstance(holder, cst.Lambda | cst.FunctionDef | cst.ClassDef):
-            break
-        below = holder
-    function = function_around(module, node)
-    if function is None:
-        return True
-    if isinstance(module.scope(function).node, cst.ClassDef):
-        return True
-    uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
-    uses = [use for use in uses if not porting.covered(module.span(use)[0])]
-    calls = [call for call in calls_of(module, function) if not porting.covered(module.span(call)[0])]
-    if depth >= MAX_DEPTH or len(uses) > len(calls):
-        return bool(uses)
-    if not uses:  # another file calls the function that trains
-        return any(function in module.ancestors(site.node) for site in porting.sites if site.role == "trainer")
-    return any(is_reached(porting, call, depth + 1) for call in calls)
-
-
-def _goes_on(module: Module, holder: cst.Try) -> bool:
-    """Whether a `try` takes what torch raises, and the run goes on behind it."""
-    for handler in holder.handlers:
-        if handler.type is None or CATCHES.search(module.code(handler.type)):
-            return re.search(r"\braise\b|\bexit\(", module.code(handler.body)) is None
-    return False
-
-
-def _left_before(porting: Porting, block: cst.IndentedBlock, below: cst.CSTNode) -> bool:
-    """Whether a statement in front of `below` leaves the block where there is no GPU."""
-    module = porting.module
-    for statement in block.body:
-        if statement is below:
-            return False
-        if isinstance(statement, cst.If) and not porting.covered(module.span(statement)[0]):
-            last = statement.body.body[-1] if statement.body.body else None
-            ends = isinstance(last, cst.SimpleStatementLine) and isinstance(
-                last.body[-1], cst.Return | cst.Raise | cst.Continue | cst.Break
-            )
-            if ends and ABOUT_GPUS.search(module.code(statement.test)) and not _is_settled(porting, statement.test):
-                return True
-    return False
-
-
-def _is_settled(porting: Porting, test: cst.BaseExpression) -> bool:
-    """Whether all that a condition names got its value from what the port has answered: `count != 1` of
-    `count = torch.cuda.device_count()`, which is 1 now."""
-    names = [node for node in inside(test) if isinstance(node, cst.Name)]
-    bindings = [porting.module.single_binding(name) for name in names]
-    values = [binding.value for binding in bindings if binding is not None and binding.kind == "assign"]
-    return bool(names) and len(values) == len(names) and all(value and porting.within(value) for value in values)

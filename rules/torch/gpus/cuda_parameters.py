@@ -12,7 +12,8 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Module, calls_of, parameter_of
 
-from .cuda_left import is_cuda, is_reached, say_host
+from ._reached import is_reached
+from .cuda_left import is_cuda, say_host
 
 PART_OF = "TP536"
 

@@ -275,7 +275,7 @@ def _is_about(porting: Porting, value: cst.BaseExpression, told: dict[str, Bindi
 
 def _is_of_driver(porting: Porting, call: cst.Call) -> bool:
     """Whether a call asks NVIDIA's driver, and the port would end there: no `try` says what holds without one."""
-    return asks_driver(porting.module, call) and not is_asked_first(porting.module, call)
+    return asks_driver(porting.module, call) and not is_asked_first(porting, call)
 
 
 def _is_a_gpu(porting: Porting, node: cst.Name) -> bool:

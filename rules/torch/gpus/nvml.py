@@ -14,7 +14,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 
 from ._drivers import driver_imports, ends_without_command, is_asked_first, is_of_star, names_driver
-from .cuda_left import is_reached
+from ._reached import is_reached
 
 ID = "TP539"
 FIX = "Take it out, or put it into a `try` that says what holds without a GPU; `tpu-info` shows what TPU chips do."
@@ -27,7 +27,7 @@ def name_drivers_left(porting: Porting) -> None:
     if not names_driver(module):
         return
     for node in [*driver_imports(module)]:
-        if is_asked_first(module, node) or not is_reached(porting, node):
+        if is_asked_first(porting, node) or not is_reached(porting, node):
             continue
         if not _is_needed(porting, node):
             if isinstance(node.names, cst.ImportStar):
@@ -39,7 +39,7 @@ def name_drivers_left(porting: Porting) -> None:
     for call in module.calls:
         if porting.covered(module.span(call)[0]) or not ends_without_command(module, call):
             continue
-        if not is_asked_first(module, call) and is_reached(porting, call):
+        if not is_asked_first(porting, call) and is_reached(porting, call):
             message = "nvidia-smi: a TPU machine has no such command: the port ends here."
             porting.find(ID, "error", message, FIX, *module.location(call))
 

@@ -1,0 +1,117 @@
+"""Whether the port comes to a line where there is no GPU: past conditions, functions and what a `try` takes."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from porter.packs.api import Porting
+from porter.packs.script import calls_of, function_around, inside, is_dead, role_uses
+
+# A condition that may well be about the GPU, as the name of a variable has it, too.
+ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator|nvidia|nvml", re.IGNORECASE)
+CATCHES = re.compile(r"\b(?:Exception|BaseException|AssertionError|RuntimeError)\b")
+ENDS = re.compile(r"\braise\b|\b_?(?:exit|quit)\(")
+MAX_DEPTH = 4  # functions that call one another
+
+
+def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
+    """Whether the port surely comes to `node`, as far as conditions and functions of the file tell."""
+    module = porting.module
+    if is_dead(module, node):
+        return False
+    below = node
+    for holder in module.ancestors(node):
+        if isinstance(holder, cst.If | cst.IfExp | cst.While) and below is not holder.test:
+            if ABOUT_GPUS.search(module.code(holder.test)):
+                return False
+        if isinstance(holder, cst.BooleanOperation) and below is holder.right:
+            if ABOUT_GPUS.search(module.code(holder.left)):
+                return False
+        if isinstance(holder, cst.Try) and below is holder.body and _goes_on(porting, holder):
+            return False
+        if isinstance(holder, cst.IndentedBlock) and _left_before(porting, holder, below):
+            return False
+        if isinstance(holder, cst.Lambda | cst.FunctionDef | cst.ClassDef):
+            break
+        below = holder
+    function = function_around(module, node)
+    if function is None:
+        return True
+    if isinstance(module.scope(function).node, cst.ClassDef):
+        return True
+    uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
+    uses = [use for use in uses if not porting.covered(module.span(use)[0])]
+    calls = [call for call in calls_of(module, function) if not porting.covered(module.span(call)[0])]
+    if depth >= MAX_DEPTH or len(uses) > len(calls):
+        return bool(uses)
+    if not uses:  # another file calls the function that trains
+        return any(function in module.ancestors(site.node) for site in porting.sites if site.role == "trainer")
+    return any(is_reached(porting, call, depth + 1) for call in calls)
+
+
+def _goes_on(porting: Porting, holder: cst.Try) -> bool:
+    """Whether a `try` takes what torch raises, and the run goes on behind it, with its training still to come."""
+    module = porting.module
+    for handler in holder.handlers:
+        if handler.type is None or CATCHES.search(module.code(handler.type)):
+            if ENDS.search(module.code(handler.body)) or holds_training(porting, holder):
+                return False
+            return not _returns(handler.body) or not _trains_behind(porting, holder)
+    return False
+
+
+def holds_training(porting: Porting, holder: cst.Try) -> bool:
+    """Whether the training is in a `try` or its `else:`, itself or by a function called there: nothing trains then."""
+    held = {holder.body, holder.orelse}
+    return any(part in held for node in _training(porting) for part in porting.module.ancestors(node))
+
+
+def _trains_behind(porting: Porting, holder: cst.Try) -> bool:
+    """Whether the training stands behind a `try` in its function."""
+    module, function = porting.module, function_around(porting.module, holder)
+    end = module.span(holder)[1]
+    return any(function_around(module, n) is function and module.span(n)[0] > end for n in _training(porting))
+
+
+def _training(porting: Porting) -> list[cst.CSTNode]:
+    """Where a trainer is made and trains, and the calls of this file's functions that come there."""
+    module = porting.module
+    found: list[cst.CSTNode] = [site.node for site in porting.sites if site.role == "trainer"]
+    found += [use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
+    if porting.loop is not None:
+        found.append(porting.loop.statement)
+    for node in found:  # grows as it is read
+        function = function_around(module, node)
+        found += [call for call in (calls_of(module, function) if function is not None else ()) if call not in found]
+    return found
+
+
+def _returns(body: cst.BaseSuite) -> bool:
+    return any(isinstance(node, cst.Return) for node in inside(body))
+
+
+def _left_before(porting: Porting, block: cst.IndentedBlock, below: cst.CSTNode) -> bool:
+    """Whether a statement in front of `below` leaves the block where there is no GPU."""
+    module = porting.module
+    for statement in block.body:
+        if statement is below:
+            return False
+        if isinstance(statement, cst.If) and not porting.covered(module.span(statement)[0]):
+            last = statement.body.body[-1] if statement.body.body else None
+            ends = isinstance(last, cst.SimpleStatementLine) and isinstance(
+                last.body[-1], cst.Return | cst.Raise | cst.Continue | cst.Break
+            )
+            if ends and ABOUT_GPUS.search(module.code(statement.test)) and not _is_settled(porting, statement.test):
+                return True
+    return False
+
+
+def _is_settled(porting: Porting, test: cst.BaseExpression) -> bool:
+    """Whether all that a condition names got its value from what the port has answered: `count != 1` of
+    `count = torch.cuda.device_count()`, which is 1 now."""
+    names = [node for node in inside(test) if isinstance(node, cst.Name)]
+    bindings = [porting.module.single_binding(name) for name in names]
+    values = [binding.value for binding in bindings if binding is not None and binding.kind == "assign"]
+    return bool(names) and len(values) == len(names) and all(value and porting.within(value) for value in values)
