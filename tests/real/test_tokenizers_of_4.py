@@ -115,6 +115,59 @@ def test_others_stay_as_they_are(tmp_path: Path, model: tuple[str, str]) -> None
     assert (loaded(texts).input_ids, loaded.padding_side) == before
 
 
+# What transformers 4.46.3 and 4.57.6 made of texts where `tokenizer.json` has its added tokens normalised, which are
+# then looked for with the space in front; and where it hasn't, as the slow class never had.
+SPELT = ("<s>[INST] a </s>", "a </s><s> b", "a<s>b<new>", "</s> <s>x <new>")
+NORMALISED = ("<s>[INST]▁a</s>", "▁a</s><s>▁b", "▁a<s>b<new>", "</s><s>x<new>")
+AS_WRITTEN = ("<s>▁[INST]▁a▁</s>", "▁a▁</s><s>▁▁b", "▁a<s>▁b<new>", "</s>▁▁<s>▁x▁<new>")
+
+
+@pytest.mark.parametrize("said", ["nothing", "the same", "the other"])
+@pytest.mark.parametrize(
+    ("normalised", "given", "wanted"),
+    [(True, {}, NORMALISED), (False, {}, AS_WRITTEN), (True, {"use_fast": False}, AS_WRITTEN)],
+    ids=str,
+)
+def test_added_tokens_are_found_as_the_file_says(
+    tmp_path: Path, said: str, normalised: bool, given: dict[str, Any], wanted: tuple[str, ...]
+) -> None:
+    from transformers import AutoTokenizer
+
+    _write_normalised(tmp_path, normalised, {"the same": normalised, "the other": not normalised}.get(said))
+    tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained(tmp_path), **given)
+    assert _pieces_of(tokenizer) == wanted
+    assert tokenizer(SPELT[0]).input_ids[0] == tokenizer.bos_token_id
+    if not given:
+        tokenizer.save_pretrained(tmp_path / "saved")
+        (tmp_path / "saved" / "config.json").write_text((tmp_path / "config.json").read_text())
+        for as_released in (rt.as_transformers_4, rt.as_transformers_5_0):
+            assert _pieces_of(as_released(AutoTokenizer.from_pretrained(tmp_path / "saved"))) == wanted
+
+
+def _write_normalised(folder: Path, normalised: bool, settings: bool | None) -> None:
+    """A Llama 2 as it was converted in 2023, with a token more; `settings`: of special ones in the other file."""
+    _write(folder, "TinyLlama/TinyLlama-1.1B-Chat-v1.0", "llama", {})
+    file, other = folder / "tokenizer.json", folder / "tokenizer_config.json"
+    written, config = json.loads(file.read_text()), json.loads(other.read_text())
+    added = written["added_tokens"]
+    added.append(added[-1] | {"id": len(written["model"]["vocab"]), "content": "<new>", "special": False})
+    for token in added:
+        token["normalized"] = normalised
+    file.write_text(json.dumps(written))
+    del config["added_tokens_decoder"]
+    if settings is not None:
+        decoder = {each["id"]: {key: value for key, value in each.items() if key != "id"} for each in added}
+        for token in decoder.values():
+            token["normalized"] = settings if token["special"] else normalised
+        config["added_tokens_decoder"] = decoder
+    other.write_text(json.dumps(config))
+
+
+def _pieces_of(tokenizer: Any) -> tuple[str, ...]:
+    rows = tokenizer(list(SPELT), add_special_tokens=False).input_ids
+    return tuple(_read(tokenizer.convert_ids_to_tokens(row)) for row in rows)
+
+
 WORDS = "the request is complete and a word of it is 1 2 3 more than the text"
 SPACED = [
     "  two  spaces.   # a\n  b \n",

@@ -4,6 +4,8 @@ transformers 5 builds a tokenizer anew from its vocabulary for some classes and 
 `tokenizer.json` splits a text, which transformers 4 read as it stands. Behind a special token within a text Llama 2's
 then have another first token; of byte-level files that name Llama's class (DeepSeek-R1-Distill-Llama) all spaces are
 lost; of those that name GPT-2's (SmolLM 1 and 2) the digits are no words of their own.
+An added token that is looked for in the normalised text (`normalized` in `tokenizer.json`: `<s>` of Llama 2 as it was
+converted before autumn 2023) is looked for there as the file's normalizer writes it, `▁<s>`.
 
 Llama's slow class was SentencePiece itself, which does to a text what its `tokenizer.model` says: OpenLLaMA's makes one
 space of several. transformers 5 takes nothing but the pieces from that file.
@@ -14,6 +16,7 @@ checkpoint (Llama 3's) or the call said so (`clean_up_tokenization_spaces`).
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +34,8 @@ LLAMAS = SimpleNamespace(
     precompiled_charsmap=b"", remove_extra_whitespaces=False, add_dummy_prefix=True, escape_whitespaces=True
 )
 CLEANS = "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output"  # transformers' own switch
+FOUND_BY = ("normalized", "lstrip", "rstrip", "single_word")  # of an added token in `tokenizer.json`
+RAW = {"normalized": False}
 
 
 def as_transformers_4(
@@ -67,6 +72,9 @@ def as_transformers_4(
         else:
             _normalise(tokenizer, pieces.normalizer_spec if pieces is not None else LLAMAS, legacy=legacy, put=always)
         _split_by(tokenizer, pieces)
+        # Both looked for them in the text as it stands: the slow one for all, the one made of it for the special ones.
+        added = tokenizer.backend_tokenizer.get_added_tokens_decoder().values()
+        _find_added(tokenizer, {each.content: RAW for each in added if each.special or not use_fast})
     if llama and "padding_side" not in settings:
         tokenizer.padding_side = tokenizer.init_kwargs.get("padding_side", "left" if use_fast else "right")
     if llama:
@@ -116,7 +124,32 @@ def _read_file(tokenizer: Any) -> bool:
     backend.model = written.model
     for part in ("normalizer", "pre_tokenizer", "decoder"):
         setattr(backend, part, getattr(written, part))
+    said = written.get_added_tokens_decoder().values()
+    _find_added(tokenizer, {each.content: {how: getattr(each, how) for how in FOUND_BY} for each in said})
     return True
+
+
+def _find_added(tokenizer: Any, ways: dict[str, dict[str, bool]]) -> None:
+    """Let the added tokens be found in a text in their `ways`, and the normalised ones by the normalizer of now.
+
+    The tokenizers library keeps what it looks for from when a token was added, whatever is set later.
+    """
+    from tokenizers import Tokenizer
+
+    backend = tokenizer.backend_tokenizer
+    before = backend.get_added_tokens_decoder().values()
+    if not any(token.normalized or _differs(token, ways.get(token.content, {})) for token in before):
+        return
+    state = json.loads(backend.to_str())
+    for token in state["added_tokens"]:
+        token.update(ways.get(token["content"], {}))
+    made = Tokenizer.from_str(json.dumps(state))
+    made.encode_special_tokens = backend.encode_special_tokens  # which isn't in the text
+    tokenizer._tokenizer = made
+
+
+def _differs(token: Any, way: dict[str, bool]) -> bool:
+    return any(getattr(token, how) != value for how, value in way.items())
 
 
 def _file(tokenizer: Any, name: str) -> str | None:
