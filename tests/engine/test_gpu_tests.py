@@ -39,6 +39,53 @@ def test_a_guard_goes(guard: str) -> None:
     assert "is_available" not in ported.after and "needs a GPU" not in ported.after
 
 
+ASKS = (
+    "    print('slow')\n    answer = input('Go on? ').strip()\n    if answer.lower() != 'yes':\n        sys.exit(1)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("guard", "left"),
+    [
+        (f"if not torch.cuda.is_available():\n{ASKS}", ""),
+        (f"if not torch.cuda.is_available():\n{ASKS}else:\n    print(sys.argv)\n", "\nprint(sys.argv)\n"),
+        (f"if torch.cuda.is_available():\n    print(sys.argv)\nelse:\n{ASKS}", "    print(sys.argv)\n"),
+        ("if not torch.cuda.is_available():\n    input('Press Enter to go on')\n", ""),
+        (f"device = 'cuda' if torch.cuda.is_available() else 'cpu'\nif device == 'cpu':\n{ASKS}", ""),
+        (f"has = torch.cuda.is_available()\nif not has:\n{ASKS}else:\n    print(sys.argv)\n", "\nprint(sys.argv)\n"),
+    ],
+)
+def test_a_guard_that_asks_goes(guard: str, left: str) -> None:
+    ported = port(script(guard))
+    assert ported.status == "ported" and left in ported.after
+    assert "input(" not in ported.after and "exit" not in ported.after
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "if not torch.cuda.is_available():\n    sys.argv.append('x')\n    sys.exit(1)\n",
+        f"if not torch.cuda.is_available():\n{ASKS}    sys.argv.append(answer)\n",
+        f"if not torch.cuda.is_available():\n{ASKS}sys.argv.append(answer)\n",
+        "if torch.cuda.is_available():\n    sys.argv.append('x')\nelse:\n    sys.argv.clear()\n    raise OSError\n",
+        "torch.cuda.is_available() or sys.exit(1)\n",
+        "has = torch.cuda.is_available()\nif not has:\n    sys.argv.append('x')\n    sys.exit(1)\n",
+        f"{DEVICE}if torch.device(device).type != 'cuda':\n    sys.argv.append('x')\n    sys.exit(1)\n",
+    ],
+)
+def test_a_guard_that_does_more_is_an_error(guard: str) -> None:
+    """It was a warning to check what the question decides: it ends the port, or waits for somebody."""
+    errors = [finding for finding in port(script(guard)).findings if finding.severity == "error"]
+    assert [finding.rule for finding in errors] == ["TP526"] and "the port ends here" in errors[0].message
+
+
+def test_a_guard_that_the_port_never_comes_to_is_no_error() -> None:
+    guard = (
+        "def check():\n    if not torch.cuda.is_available():\n        sys.argv.append('x')\n        sys.exit(1)\n\n\n"
+    )
+    assert not [finding for finding in port(script(guard)).findings if finding.severity == "error"]
+
+
 RETURNS = """def train():
     {tail}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import bare, function_around, inside, line_start, speaks_of_gpu
+from porter.packs.script import asks_for_gpu, bare, function_around, inside, keep_branch, line_start, speaks_of_gpu
 
 from ._gpu_choices import settle_choices
 from ._gpu_questions import (
@@ -40,17 +40,18 @@ def answer_gpu_tests(porting: Porting) -> None:
     module = porting.module
     if not speaks_of_gpu(module):
         return
+    branches = [node for node in module.parents if isinstance(node, cst.If)]
+    for holder in branches:
+        _drop_held_guard(porting, holder)
     for call in [call for call in module.calls if is_question(porting, call) or module.qualified(call.func) in HALF]:
         if porting.covered(module.span(call)[0]) or _drop_guard(porting, call):
             continue
-        if is_question(porting, call):
-            _drop_guards_of_device(porting, call)
         if is_question(porting, call) or module.qualified(call.func) == CAPABLE:
             settle(porting, call)
         if is_question(porting, call):
             if not porting.covered(module.span(call)[0]):
                 take_value(porting, call)
-    for holder in [node for node in module.parents if isinstance(node, cst.If)]:
+    for holder in branches:
         if "cuda" in module.code(holder.test) and not porting.covered(module.span(holder.test)[0]):
             _keep_precision(porting, holder)
     settle_choices(porting)
@@ -96,6 +97,8 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
         if _only_for_cpu(porting, holder.body) and _only_tells(porting, holder.orelse.body):
             porting.remove_statement(holder, ID, "tells of a GPU")
             return True
+        if _only_for_cpu(porting, holder.body) and keep_branch(porting, holder, False, ID, GUARD):
+            return True
     if known is True and _tells(porting, holder) and not is_elif:
         porting.remove_statement(holder, ID, "tells of a GPU")
         return True
@@ -121,29 +124,51 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
     return False
 
 
-def _drop_guards_of_device(porting: Porting, call: cst.Call) -> None:
+def _drop_held_guard(porting: Porting, holder: cst.If) -> None:
     """`device = "cuda" if available() else "cpu"`, and then `if device == "cpu": args.quantize = False`."""
-    module = porting.module
-    chosen = module.parents[decision(porting, call)]
-    assign = module.parents[chosen]
-    target = assign.targets[0].target if isinstance(assign, cst.Assign) and len(assign.targets) == 1 else None
-    if not isinstance(chosen, cst.IfExp) or not isinstance(target, cst.Name):
+    module, test = porting.module, holder.test
+    above, other = module.parents[holder], holder.orelse
+    if (
+        porting.covered(module.span(test)[0])
+        or not asks_for_gpu(module, test)
+        or known_value(porting, test) is not False
+    ):
         return
-    found = module.scope(assign).lookup(target.value)
-    for use in module.references(target.value, found[0]) if found is not None else ():
-        test = decision(porting, use)
-        holder, above = module.parents[test], module.parents[module.parents[test]]
-        if not isinstance(holder, cst.If) or holder.test is not test or holder.orelse is not None:
-            continue
-        is_elif = isinstance(above, cst.If) and above.orelse is holder
-        if not is_elif and known_value(porting, test) is False and _only_for_cpu(porting, holder.body):
-            porting.remove_statement(holder, ID, GUARD)
+    if isinstance(other, cst.If) or (isinstance(above, cst.If) and above.orelse is holder):
+        return
+    asks = any(is_question(porting, node) or node in module.callees for node in inside(test))
+    if not asks and _only_for_cpu(porting, holder.body):
+        keep_branch(porting, holder, False, ID, GUARD)
 
 
-def _only_for_cpu(porting: Porting, body: cst.BaseSuite) -> bool:
-    """Whether a block only complains, ends the run or switches settings off: nothing that other code needs."""
-    found = [_complains(porting, statement) or is_setting(porting, statement) for statement in small(body)]
-    return bool(found) and all(found) and any(True for _ in small(body))
+def _only_for_cpu(porting: Porting, body: cst.BaseSuite, guard: cst.BaseSuite | None = None) -> bool:
+    """Whether a block only complains, asks, ends the run or switches settings off: nothing that other code needs."""
+    guard = guard or body
+    found = [
+        _complains(porting, statement) or is_setting(porting, statement) or _asks(porting, statement, guard)
+        for statement in small(body)
+    ]
+    return bool(found) and all(found)
+
+
+def _asks(porting: Porting, statement: cst.CSTNode, guard: cst.BaseSuite) -> bool:
+    """`answer = input("Go on without a GPU?")`, which the guard alone reads, and `if answer != "y": sys.exit(1)`."""
+    module = porting.module
+    if isinstance(statement, cst.If):
+        other = statement.orelse
+        blocks = [statement.body] if other is None or isinstance(other, cst.If) else [statement.body, other.body]
+        more = not isinstance(other, cst.If) or _asks(porting, other, guard)
+        return more and all(_only_for_cpu(porting, block, guard) for block in blocks)
+    if isinstance(statement, cst.Expr):
+        return isinstance(statement.value, cst.Call) and module.code(statement.value.func) == "input"
+    if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+        return False
+    target = statement.targets[0].target
+    asked = any(isinstance(node, cst.Call) and module.code(node.func) == "input" for node in inside(statement.value))
+    found = module.scope(statement).lookup(target.value) if isinstance(target, cst.Name) and asked else None
+    if found is None or not isinstance(target, cst.Name):
+        return False
+    return all(guard in module.ancestors(use) for use in module.references(target.value, found[0]))
 
 
 def _tells(porting: Porting, holder: cst.If) -> bool:

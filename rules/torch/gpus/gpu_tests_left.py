@@ -10,11 +10,14 @@ from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Module, inside, speaks_of_gpu
 
 from ._gpu_choices import SAME, option_of
-from ._gpu_questions import MAX_HANDED, SETTINGS, decision, known_value, places, questions, small
-from .cuda_available import gives_none
+from ._gpu_questions import MAX_HANDED, SETTINGS, decision, is_question, known_value, on_gpu, places, questions, small
+from ._reached import is_reached
+from .cuda_available import ENDS, gives_none
 
 PART_OF = "TP526"
 ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.NamedExpr)
+ENDS_OR_ASKS = ENDS | {"exit", "quit", "input"}
+ENDS_HERE, OF_NONE = ": the port ends here, or waits for an answer.", "Take out what is for a machine without a GPU."
 PLACES = frozenset(
     "device device_map no_cuda use_cpu use_cuda use_mps_device dataloader_pin_memory dataloader_num_workers "
     "low_cpu_mem_usage".split()
@@ -39,11 +42,14 @@ def name_gpu_tests(porting: Porting) -> None:
                     f"{message[:-1]}: the function ends here, or tells its caller, which ends the port or changes it."
                 )
                 porting.find(PART_OF, "error", message, "Let it answer what it did on the GPU.", line, column)
+            elif _ends_or_asks(porting, decision(porting, call)):
+                porting.find(PART_OF, "error", f"{message[:-1]}{ENDS_HERE}", OF_NONE, line, column)
             elif decides:
                 message = f"{message[:-1]}: it decides {', '.join(decides)}, which the training takes."
                 porting.find(PART_OF, "error", message, "Give what the GPU run had.", line, column)
             else:
                 porting.find(PART_OF, "warning", message, "Check what it decides.", line, column)
+    _name_held_guards(porting)
 
 
 def _tells_caller(porting: Porting, call: cst.Call) -> bool:
@@ -54,6 +60,40 @@ def _tells_caller(porting: Porting, call: cst.Call) -> bool:
         return False
     last = list(small(holder.body))[-1:]
     return any(isinstance(line, cst.Return) and gives_none(porting, line) for line in last)
+
+
+def _ends_or_asks(porting: Porting, test: cst.BaseExpression) -> bool:
+    """Whether what runs where there is no GPU ends the run or reads from the terminal, and the port comes there."""
+    module, holder, known = porting.module, porting.module.parents[test], on_gpu(porting, test)
+    taken: cst.CSTNode | None = test  # available() or sys.exit(1)
+    if isinstance(holder, cst.If | cst.IfExp) and holder.test is test:
+        taken = holder.body if known is False else holder.orelse if known is True else None
+    if taken is None or not is_reached(porting, holder):
+        return False
+    return any(
+        isinstance(node, cst.Raise) or (isinstance(node, cst.Call) and module.code(node.func) in ENDS_OR_ASKS)
+        for node in inside(taken)
+        if not porting.covered(module.span(node)[0])
+    )
+
+
+def _name_held_guards(porting: Porting) -> None:
+    """An error for `if device == "cpu": ...` that ends the port, where `device` holds the answer."""
+    module = porting.module
+    for holder in [node for node in module.parents if isinstance(node, cst.If)]:
+        test = holder.test
+        if not porting.covered(module.span(test)[0]) and _holds_answer(porting, test) and _ends_or_asks(porting, test):
+            message = f"{' '.join(module.code(test).split())} is decided as without a GPU{ENDS_HERE}"
+            porting.find(PART_OF, "error", message, OF_NONE, *module.location(holder))
+
+
+def _holds_answer(porting: Porting, test: cst.BaseExpression) -> bool:
+    """Whether a condition reads a variable that holds the answer as a TPU machine gives it."""
+    module = porting.module
+    bindings = [module.single_binding(node) for node in inside(test) if isinstance(node, cst.Name)]
+    values = [each.value for each in bindings if each is not None and each.kind == "assign" and each.value is not None]
+    asked = [node for value in values for node in inside(value) if is_question(porting, node)]
+    return any(not porting.covered(module.span(node)[0]) for node in asked)
 
 
 def _decided(porting: Porting, call: cst.Call) -> list[str]:
