@@ -11,11 +11,12 @@ and builds llama.cpp by itself, the port needs it there; Ollama's Modelfile isn'
 `first_conversion=` and uploads are findings.
 """
 
+import datetime
 import re
 
 import libcst as cst
 
-from porter.packs.script import release_of
+from porter.packs.script import last_day, release_of
 
 from ._release import is_before
 from .merged import is_quantized
@@ -25,6 +26,7 @@ MATCHES = ("@model.save_pretrained_gguf()",)
 POSITIONAL = ("save_directory", "tokenizer", "quantization_method")
 INSTEAD_OF = ("TP714",)
 BESIDE = "2025.10.2"  # from here on by unsloth_generic_save: files elsewhere, made of the 16-bit checkpoint
+IN_FOLDER = ("2024.6", datetime.date(2024, 6, 20))  # from here on in the folder; before, its name began theirs
 WITHOUT_EFFECT = frozenset({"maximum_memory_usage", "temporary_location", "max_shard_size", "safe_serialization"})
 FIX = "Build llama.cpp beside the port or in ~/.unsloth; `rt.save_gguf` says the commands where it isn't there."
 
@@ -44,7 +46,7 @@ def apply(site, porting):
     method, layout = site.argument("quantization_method"), _layout(porting, folder)
     given = [porting.module.code(site.node.func.value), folder.text, tokenizer.text]
     given += [method.text] if method is not None else []
-    older = is_before(porting, BESIDE) or (layout == "folder" and release_of(porting, "unsloth") is None)
+    older = is_before(porting, BESIDE) or (layout in ("folder", "name") and release_of(porting, "unsloth") is None)
     given += ["unquantized=True"] if is_quantized(porting) and not older else []
     given += [f'layout="{layout}"'] if layout is not None else []
     new = f"{porting.rt('save_gguf')}({', '.join(given)})"
@@ -60,8 +62,11 @@ def _layout(porting, folder):
 
     A script that looks for `unsloth.Q4_K_M.gguf`, or for such files in the folder itself, was written for an older one.
     """
-    name = re.escape(folder.text.strip("\"'"))
+    name, pinned, day = re.escape(folder.text.strip("\"'")), release_of(porting, "unsloth"), last_day(porting)
+    if re.search(rf"{name}-unsloth\.\w+\.gguf", porting.module.text):
+        return "name"
     own = rf"""unsloth\.\w+\.gguf|["']{name}/[^"'\n]*\.gguf|\b(?:listdir|scandir|walk|Path)\(["']{name}/?["']\)"""
     if re.search(own, porting.module.text) or is_before(porting, BESIDE):
-        return "folder"
+        old = is_before(porting, IN_FOLDER[0]) if pinned is not None else day is not None and day < IN_FOLDER[1]
+        return "name" if old and not re.search(own, porting.module.text) else "folder"
     return "working folder" if is_before(porting, "2026.2") else None

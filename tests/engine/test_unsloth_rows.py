@@ -58,3 +58,48 @@ trainer.train()
 """
     found = port(text).findings
     assert any("leaves out a BOS" in each.message for each in found) is said
+
+
+BESIDE = "# pip install unsloth=={} trl=={}\n"
+TWO = "'out', per_device_train_batch_size=2"
+SEE = "a row then sees those in front of it in its micro-batch"
+
+
+@pytest.mark.parametrize(
+    ("unsloth", "trl", "config", "said"),
+    [
+        ("2026.1.3", "0.18.2", TWO, "switches padding_free on by itself"),
+        ("2026.1.3", "0.18.2", "'out'", "switches"),  # by the default, 4
+        ("2025.12.4", "0.18.2", TWO, "switches"),
+        ("2026.10.9", "0.18.2", TWO, "may switch"),
+        ("2026.1.3", "0.18.2", f"{TWO}, padding_free=False", "switches"),
+        ("2026.1.3", "0.18.2", f"{TWO}, padding_free=True, max_length=None", "padding_free=True under Unsloth"),
+        ("2026.4.4", "0.18.2", f"{TWO}, padding_free=False", ""),
+        ("2025.12.1", "0.18.2", TWO, ""),
+        ("2026.1.3", "0.19.1", TWO, ""),
+        ("2026.1.3", "0.18.2", "'out', per_device_train_batch_size=1", ""),
+        ("2026.1.3", "0.18.2", f"{TWO}, packing=True", ""),
+    ],
+)
+def test_rows_that_saw_each_other_are_said(unsloth: str, trl: str, config: str, said: str) -> None:
+    """Unsloth switches padding_free on by itself; the collator of TRL 0.18 brings it no lengths."""
+    found = [each for each in port(BESIDE.format(unsloth, trl) + script(config)).findings if SEE in each.message]
+    assert [each.severity for each in found] == ["warning"] * bool(said) and said in str(found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("'unsloth/Qwen3-0.6B'", "'unsloth/gemma-2-2b'"),
+        ("rows = ", "import os\nos.environ['UNSLOTH_DISABLE_AUTO_PADDING_FREE'] = '1'\nrows = "),
+        ("import SFTConfig, SFTTrainer", "import SFTTrainer\nfrom transformers import TrainingArguments as SFTConfig"),
+        (f"args=SFTConfig({TWO}), ", ""),
+        ("FastLanguageModel", "FastModel"),  # whose models are transformers', which part rows by their positions
+        ("tokenizer)", "tokenizer, data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False))"),
+    ],
+)
+def test_rows_that_unsloth_left_apart_are_not_said(old: str, new: str) -> None:
+    head = BESIDE.format("2026.1.3", "0.18.2") + "from transformers import DataCollatorForLanguageModeling\n"
+    text = script(TWO)
+    assert old in text and SEE in str(port(head + text).findings)
+    assert SEE not in str(port(head + text.replace(old, new)).findings)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from porter.front.port_file import port_file
+
 from .porting import check_becomes, port
+from .test_dating_by_commits import committed
 from .unsloth_scripts import script
 
 
@@ -23,6 +28,9 @@ PINNED = "# /// script\n# dependencies = ['unsloth=={}']\n# ///\n"
         (", quantization_method='q4_k_m'", "", "", "rt.save_gguf(model, 'out', tokenizer, 'q4_k_m')\n"),
         ("", "", "import os\nprint(os.listdir('out'))\n", 'tokenizer, layout="folder")\n'),
         ("", "", "print('out/unsloth.Q8_0.gguf')\n", 'tokenizer, layout="folder")\n'),
+        ("", "", "print('out-unsloth.Q8_0.gguf')\n", 'tokenizer, layout="name")\n'),
+        ("", PINNED.format("2024.4"), "", 'tokenizer, layout="name")\n'),
+        ("", PINNED.format("2024.4"), "print('out/unsloth.Q8_0.gguf')\n", 'tokenizer, layout="folder")\n'),
         ("", PINNED.format("2025.3.19"), "", 'tokenizer, layout="folder")\n'),
         ("", PINNED.format("2026.1.1"), "", 'tokenizer, layout="working folder")\n'),
         ("", PINNED.format("2026.3.1"), "", "rt.save_gguf(model, 'out', tokenizer)\n"),
@@ -32,6 +40,12 @@ def test_gguf_files_are_made_by_llama_cpp(given: str, before: str, behind: str, 
     ported = port(before + script() + SAVES.format(given) + behind)
     assert ported.status == "ported" and left in ported.after
     assert [finding.severity for finding in ported.findings if finding.rule == "TP722"] == ["warning"]
+
+
+@pytest.mark.parametrize(("day", "layout"), [("2024-06-18", "name"), ("2024-06-21", "folder")])
+def test_gguf_files_began_with_their_folders_name(tmp_path: Path, day: str, layout: str) -> None:
+    text = script().replace("processing_class=", "tokenizer=") + SAVES.format("")
+    assert f'layout="{layout}")' in port_file(committed(tmp_path, day, text)).after
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def files(folder: Path) -> dict[str, str]:
             {"out_gguf/Tiny-1B.BF16.gguf": "bf16", "out_gguf/Tiny-1B.Q8_0.gguf": "q8_0 of bf16"},
         ),
         ("fast_quantized", "folder", {"out/unsloth.Q8_0.gguf": "q8_0"}),
+        ("q8_0", "name", {"out-unsloth.BF16.gguf": "bf16", "out-unsloth.Q8_0.gguf": "q8_0 of bf16"}),
         (
             ["q4_k_m", "f16"],
             "folder",

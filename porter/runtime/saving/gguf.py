@@ -26,6 +26,7 @@ METHODS = frozenset(
     "f32 bf16 f16 q8_0 q4_k_m q5_k_m q2_k q3_k_l q3_k_m q3_k_s q4_0 q4_1 q4_k_s q4_k q5_k q5_0 q5_1 q5_k_s q6_k".split()
 )
 UNSLOTH_NAMES = {"fast_quantized": "q8_0", "quantized": "q4_k_m"}
+OLDER = ("folder", "name")  # layouts of Unsloth before 2025.10.2, whose 16-bit file stays
 CONVERTED = ("q8_0", "bf16", "f16", "f32")  # what the converter writes itself, the smallest first
 BY_HAND = """\
 git clone --depth 1 https://github.com/ggml-org/llama.cpp
@@ -49,18 +50,19 @@ def save_gguf(
     quantization_method: str | Sequence[str] = "fast_quantized",
     *,
     unquantized: bool = False,
-    layout: Literal["folder", "working folder", "folder beside"] = "folder beside",
+    layout: Literal["name", "folder", "working folder", "folder beside"] = "folder beside",
 ) -> list[str]:
     """Write the merged model and `tokenizer` to `save_directory`, and a GGUF file of it for each method.
 
     `unquantized`: as in `merge_and_unload`. `layout`: the files are `save_directory/unsloth.Q4_K_M.gguf`, beside the
-    16-bit one that they are made of (Unsloth before 2025.10.2), `MODEL.Q4_K_M.gguf` in the working folder (before
-    2026.2), or that in the folder `save_directory` + "_gguf". No Modelfile is written. All processes call this; the
-    first one converts. Returns the files' paths. ValueError for an unknown method, before anything is written;
-    RuntimeError where llama.cpp isn't found or can't do it: the merged model is saved then.
+    16-bit one that they are made of (Unsloth before 2025.10.2; before 20 June 2024 `save_directory` +
+    `-unsloth.Q4_K_M.gguf`, "name"), `MODEL.Q4_K_M.gguf` in the working folder (before 2026.2), or that in the folder
+    `save_directory` + "_gguf". No Modelfile is written. All processes call this; the first one converts. Returns the
+    files' paths. ValueError for an unknown method, before anything is written; RuntimeError where llama.cpp isn't found
+    or can't do it: the merged model is saved then.
     """
     methods = [quantization_method] if isinstance(quantization_method, str) else list(quantization_method)
-    plain = "f16" if layout != "folder" else "bf16"
+    plain = "bf16" if layout in OLDER else "f16"
     methods = [UNSLOTH_NAMES.get(name.lower(), plain if name == "not_quantized" else name.lower()) for name in methods]
     if unknown := [name for name in methods if name not in METHODS]:
         raise ValueError(f"{unknown[0]!r} is no method of GGUF files here; there are {', '.join(sorted(METHODS))}")
@@ -97,23 +99,30 @@ def find_llama_cpp() -> LlamaCpp:
 
 def _convert(tools: LlamaCpp, folder: Path, name: str, methods: list[str], layout: str) -> list[str]:
     """The 16-bit file, then each method's from it; the paths of what stays."""
-    inside = layout == "folder"
-    target = {"folder": folder, "working folder": Path()}.get(layout, folder.with_name(f"{folder.name}_gguf"))
+    older = layout in OLDER
+    target = {"name": folder.parent, "folder": folder, "working folder": Path()}.get(
+        layout, folder.with_name(f"{folder.name}_gguf")
+    )
+    stem = {"name": f"{folder.name}-unsloth", "folder": "unsloth"}.get(layout, name)
     target.mkdir(parents=True, exist_ok=True)
 
     def path(method: str) -> Path:
-        return (target / f"{'unsloth' if inside else name}.{method.upper()}.gguf").absolute()
+        return (target / f"{stem}.{method.upper()}.gguf").absolute()
 
     first = "bf16"
-    if inside:  # the widest that is asked for; q8_0 alone is converted at once
-        first = "q8_0" if methods == ["q8_0"] else max([first, *(set(methods) & set(CONVERTED))], key=CONVERTED.index)
+    if older:  # the widest that is asked for; q8_0 alone is converted at once, but for the oldest
+        first = (
+            "q8_0"
+            if methods == ["q8_0"] and layout != "name"
+            else max([first, *(set(methods) & set(CONVERTED))], key=CONVERTED.index)
+        )
     base = path(first)
     _run(tools.python, tools.converter, str(folder), "--outfile", str(base), "--outtype", first)
     made = [path(method) for method in methods if method != first]
     for method in methods:
         if method != first:
             _run(tools.quantizer, str(base), str(path(method)), method)
-    if made and not inside and first not in methods:
+    if made and not older and first not in methods:
         base.unlink()
         return [str(file) for file in made]
     return [str(base), *map(str, made)]
