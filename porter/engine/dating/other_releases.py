@@ -97,7 +97,7 @@ def _differences_in(porting: Training, site: Site, library: str) -> str:
 
 
 def _is_read(release: str, version: str) -> bool:
-    """Whether a release is the one that is read; `4.46`, of the day of another library, is the first of 4.46."""
+    """Whether a release is the one that is read; `4.46`, of the day of another library, is the last of 4.46."""
     return release == version or (version.count(".") == 1 and release.startswith(f"{version}."))
 
 
