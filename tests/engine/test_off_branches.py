@@ -51,6 +51,20 @@ def test_a_constant_of_the_project(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("imported", "meant", "other"),
+    [("..config", "config.py", "own/config.py"), ("config", "config/__init__.py", "config/__main__.py")],
+)
+def test_the_file_that_an_import_means(tmp_path: Path, imported: str, meant: str, other: str) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "config").mkdir()
+    (tmp_path / "README.md").write_text("")
+    (tmp_path / meant).write_text("USE_OWN = True\n")
+    (tmp_path / other).write_text("USE_OWN = False\n")
+    script = SCRIPT.replace("USE_OWN = False", f"from {imported} import USE_OWN")
+    assert port(tmp_path / "own", script).status == "partial"
+
+
+@pytest.mark.parametrize(
     "script",
     [
         SCRIPT.replace("USE_OWN = False", "USE_OWN = True"),

@@ -14,11 +14,9 @@ from typing import Literal
 
 import libcst as cst
 
-from ...errors import InputError
-from ...files import plain_text
 from ...recipe import Origin, Value
 from ...source.module import Module
-from ...source.project.modules import find_project_file
+from ...source.project.modules import project_text
 from ...source.read_value import read_value
 from ...text.expressions import atom, choice, quoted
 from ..draft.findings import NO_FAMILY, NO_TASK
@@ -45,7 +43,6 @@ from .statements.not_standard import NotStandard
 from .training_loops import read_loop, training_loops
 
 IMPORTED = re.compile(r"(?m)^[ \t]*(?:from[ \t]+(\.*[\w.]+)[ \t]+import\b|import[ \t]+([\w.]+))")
-MAX_BYTES = 1_000_000  # of a file that is looked into
 TOKENS = re.compile(r"input_ids\b|\w(?:LMHeadModel|ForCausalLM)\b")  # or a model's class, of whose library ever
 
 
@@ -115,23 +112,19 @@ def trains_language(porting: Training) -> bool:
 
 def may_train_language(module: Module) -> bool:
     """Whether a file that loads no model may say so of what it trains: nobody has to look closer otherwise."""
-    libraries = facts_of(module).language_models
-    own = TOKENS.search(module.text) is not None or mentions_import(module.text, libraries)
-    return own or _project_loads_language(module)
+    return _is_about_language(module.text, module) or _project_loads_language(module)
 
 
 def _project_loads_language(module: Module) -> bool:
     """Whether a file of the project that this one imports from is about language models: there its model is made."""
     names = {name for pair in IMPORTED.findall(module.text) for name in pair if name}
-    for name in sorted(names):
-        if (found := find_project_file(module.path, name)) is not None:
-            try:
-                text = plain_text(found[0], MAX_BYTES)
-            except (InputError, OSError):
-                continue
-            if TOKENS.search(text) is not None or mentions_import(text, facts_of(module).language_models):
-                return True
-    return False
+    texts = (text for name in sorted(names) if (text := project_text(module.path, name)) is not None)
+    return any(_is_about_language(text, module) for text in texts)
+
+
+def _is_about_language(text: str, module: Module) -> bool:
+    """Whether a text, that of the module or of a file beside it, speaks of language models."""
+    return TOKENS.search(text) is not None or mentions_import(text, facts_of(module).language_models)
 
 
 def _as_site(porting: Training, loop: Loop, table: TableRule) -> Site:

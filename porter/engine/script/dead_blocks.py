@@ -19,7 +19,7 @@ import libcst as cst
 
 from ...recipe import Value
 from ...source.module import Module
-from ...source.project.named_files import named_module
+from ...source.project.modules import project_text
 from ...source.project.usual.trees import imports_of, nodes_of, set_to_in, tree_of
 from ...source.read_value import read_value
 from ...source.scopes import Binding
@@ -136,8 +136,8 @@ def _global(module: Module) -> frozenset[str]:
 def _bound(module: Module, binding: Binding) -> bool | None:
     if binding.kind == "import":
         home, _, name = binding.qualified.rpartition(".")
-        file = named_module(module.path, home) if home and name else None
-        return _constant_of(file.text, name) if file is not None else None
+        text = project_text(module.path, home) if home.strip(".") else None
+        return _constant_of(text, name) if text is not None else None
     if binding.kind == "assign" and isinstance(binding.value, cst.Name):
         return CONSTANTS.get(binding.value.value)
     return None

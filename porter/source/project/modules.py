@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ...files import is_file
+from ...errors import InputError
+from ...files import is_file, plain_text
 from .folders import project_folders
 
+LARGEST = 2_000_000  # bytes of a file that is read
 ABOVE = 3  # folders above the script's that are looked into where nothing says which is the project's root
 # Never a file of the project, even in a script that lies in its library's own folder.
 LIBRARIES = sys.stdlib_module_names | frozenset(
@@ -55,3 +57,12 @@ def find_project_file(script: str, name: str) -> tuple[Path, str] | None:
                 if inner.name and is_file(file):
                     return file, file.relative_to(start).as_posix()
     return None
+
+
+def project_text(script: str, name: str) -> str | None:
+    """The text of the file that an import of a script means; None where there is none, or it can't be read."""
+    found = find_project_file(script, name)
+    try:
+        return plain_text(found[0], LARGEST) if found is not None else None
+    except (OSError, InputError):
+        return None

@@ -9,9 +9,7 @@ from typing import NamedTuple
 from ...errors import InputError
 from ...files import is_file, plain_text
 from .folders import project_folders
-from .modules import project_file
-
-LARGEST = 2_000_000  # bytes
+from .modules import LARGEST, project_file
 
 
 class NamedFile(NamedTuple):
