@@ -81,7 +81,7 @@ def _differences_in(porting: Training, site: Site, library: str) -> str:
     if why == "(newest table)":
         return ""  # written today, for all that is known
     fitting = releases_that_fit(porting, library)
-    read = next((release for release in reversed(fitting) if _is_read(release, version)), None)
+    read = _read_among(fitting, version)
     if read is None or len(fitting) < 2:
         return ""
     at = fitting.index(read)
@@ -96,9 +96,10 @@ def _differences_in(porting: Training, site: Site, library: str) -> str:
     return f"{read_as} {short_version(fitting[-1])} fit as well, and some train otherwise. {shown}{more}."
 
 
-def _is_read(release: str, version: str) -> bool:
-    """Whether a release is the one that is read; `4.46`, of the day of another library, is the last of 4.46."""
-    return release == version or (version.count(".") == 1 and release.startswith(f"{version}."))
+def _read_among(releases: Sequence[str], version: str) -> str | None:
+    """The release that is read; by `4.46`, known by the day of another library alone, the last of 4.46."""
+    is_minor = version.count(".") == 1
+    return next((one for one in releases[::-1] if one == version or (is_minor and one.startswith(f"{version}."))), None)
 
 
 def releases_that_fit(porting: Training, library: str) -> list[str]:
@@ -108,7 +109,7 @@ def releases_that_fit(porting: Training, library: str) -> list[str]:
     bounds = [pin for _, pins in pins_for(porting, library) for pin in pins]
     able = [one for one in releases_with_all(porting, library) if all(fits(one, *pin) for pin in bounds)]
     version = porting.versions.get(library, "").partition(" ")[0]
-    read = next((one for one in reversed(able) if _is_read(one, version)), None)
+    read = _read_among(able, version)
     if read is None:
         return []
     own, dated = record.date(library, read), dated_library(porting.packs)
