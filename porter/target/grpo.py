@@ -154,7 +154,7 @@ def _rollout_line(porting: Porting, writing: Writing, indent: str) -> str:
     if told == "False" and not _is_usual(porting, "rollout.temperature", 1.0):
         arguments.append(Arg("1.0", "loss_temperature", "# temperature is for sampling alone in the source's release"))
     if release and releases.release(release).ends_at_eos_token and (code := _unless_vllm(porting)):
-        arguments.append(Arg(code, "only_eos_token", "# completions end there alone from TRL 0.16 to 1.14"))
+        arguments.append(Arg(code, "only_eos_token", "# completions end there alone from TRL 0.16 to 1.14.1"))
     if release and (dealing := releases.release(release).dealing) != "shuffled":
         arguments.append(Arg(quoted(dealing), "dealing", "# micro-steps keep a prompt's completions before TRL 0.18"))
     arguments += _of_prompts(porting, "rloo" if rloo else "grpo", release)

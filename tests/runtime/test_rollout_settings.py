@@ -111,8 +111,8 @@ def test_a_release_that_ignores_a_field_says_so(capsys: pytest.CaptureFixture[st
 
 
 def test_completions_end_as_in_the_release(tmp_path: Path) -> None:
-    assert settings("0.27.2", "GRPOConfig")["only_eos_token"] and settings("1.14.0", "RLOOConfig")["only_eos_token"]
-    assert not settings("1.15.0", "GRPOConfig")["only_eos_token"]
+    assert settings("0.27.2", "GRPOConfig")["only_eos_token"] and settings("1.14.1", "RLOOConfig")["only_eos_token"]
+    assert not settings("1.14.2", "GRPOConfig")["only_eos_token"]
     assert settings("0.16.0", "GRPOConfig")["only_eos_token"] and not settings("0.15.2", "GRPOConfig")["only_eos_token"]
     assert settings("0.15.2", "GRPOConfig")["loss_temperature"] == 1.0
     assert settings("0.16.1", "GRPOConfig")["loss_temperature"] is None

@@ -71,7 +71,7 @@ def test_prompts_are_made_as_in_the_release(
 
 
 @pytest.mark.parametrize(
-    ("release", "alone"), [("0.15.2", False), ("0.27.2", True), ("1.14.0", True), ("1.15.0", False)]
+    ("release", "alone"), [("0.15.2", False), ("0.27.2", True), ("1.14.1", True), ("1.14.2", False)]
 )
 def test_completions_end_as_in_the_release(release: str, alone: bool) -> None:
     assert ("only_eos_token=True" in port(script("num_generations=4"), source_trl=release).after) == alone

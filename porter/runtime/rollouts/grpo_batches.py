@@ -69,12 +69,12 @@ class GRPOBatches:
     `load_reference`. The other arguments are GRPOConfig's, with its names and defaults (`epochs`: num_train_epochs).
     `max_prompt_length`, of releases before 0.26, cuts longer prompts. `trl`: prompts and log lines are as in that
     release, see facts/releases/prompts.py; `start_token` and `truncation_side` are its own where they are None.
-    `only_eos_token`, of releases before 1.15, ends completions at the tokenizer's end token alone, not at every one of
-    the checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before
+    `only_eos_token`, of releases before 1.14.2, ends completions at the tokenizer's end token alone, not at every one
+    of the checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before
     0.16) where it isn't `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
-    `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py),
-    `leftovers` what becomes of an epoch's prompts that fill none (prompt_order.py); without `divides_by_made` a step of
-    fewer micro-steps is divided by `accumulation` all the same, see `Release.divides_by_made`.
+    `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py), `leftovers` what
+    becomes of an epoch's prompts that fill none (prompt_order.py); without `divides_by_made` a step of fewer
+    micro-steps is divided by `accumulation` all the same, see `Release.divides_by_made`.
     `raise_batch_size`: where `num_generations` doesn't divide the completions of a "step" (or of a process's
     "micro_step"), a process's batch is that many, as Unsloth makes it. `loss_parts`: the loss is the mean over so many
     parts of a process's micro-step, each taken apart, over each row where it is -1, as Unsloth's was before 2026.2.

@@ -122,9 +122,9 @@ class Release(PromptRelease):
 
     @property
     def ends_at_eos_token(self) -> bool:
-        """From 0.16 to 1.14 a sampled completion ended at the tokenizer's end token alone, not at all of the
+        """From 0.16 to 1.14.1 a sampled completion ended at the tokenizer's end token alone, not at all of the
         checkpoint's; before, `generate` was told none."""
-        return self.since(0, 16) and not self.since(1, 15)
+        return self.since(0, 16) and not self.since(1, 14, 2)
 
     @property
     def divides_by_temperature(self) -> bool:
