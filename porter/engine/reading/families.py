@@ -31,8 +31,8 @@ from ..script.training import Training, families
 from ..steps.step import Phase, step
 from ..tokens.tokenizers import LOADS
 from .checkpoints.resuming import is_checkpoint
+from .checkpoints.stored_weights import OF_STORED
 from .model_menus import say_menu
-from .quantization import OF_STORED
 from .unseen_models import INSTEAD, WITHDRAWN, say_adapters, say_torchs_files, say_unknown, withdrawn
 
 LACKING = "Tunix doesn't have this model's family"

@@ -34,9 +34,10 @@ from ..script.sites import Argument, Site, facts_of
 from ..script.training import Training
 from ..steps.step import Phase, step
 from .checkpoints.saved_adapters import is_frozen_adapter
+from .checkpoints.stored_weights import read_stored_weights
 from .pack_readings import settle
 from .precision import loads_float32, read_precision
-from .quantization import quantization_value, read_quantization, read_stored_weights
+from .quantization import quantization_value, read_quantization
 
 SETTINGS = re.compile(r"(?i)arg|cfg|conf|setting|param|opt|flag|\bhp\b|script|spec")  # whose `.model` is a name
 NAMES_ONE = re.compile("name|path|id")  # of a variable that holds a model's name

@@ -14,8 +14,7 @@ from dataclasses import replace
 import libcst as cst
 
 from ...recipe import Origin, Value, literal_code
-from ...runtime.facts.field_tables import version_key
-from ...runtime.facts.stored_formats import base_name, unread_format
+from ...runtime.facts.releases.habits import quantises_unasked
 from ...source.scopes import inside
 from ...text.expressions import atom, operand, parsed, quoted
 from ..packs.said_by_packs import loader
@@ -24,15 +23,14 @@ from ..script.flow import origins
 from ..script.following.may_be_none import is_none_somewhere, may_be_none
 from ..script.sites import Argument, Site, shown
 from ..script.training import Training
+from .checkpoints.stored_weights import OF_STORED, read_stored_weights
 
 PLACE = "model.quantization"
-OF_STORED = "Load the model that was quantised, in bfloat16 or with a BitsAndBytesConfig."
 FLAGS = ("load_in_4bit", "load_in_8bit")
 FORMAT = ("bnb_4bit_quant_type", "llm_int8_skip_modules")  # which from_pretrained hands on where it gets a flag
 CLASS = "BitsAndBytesConfig"
 CONFIGS = "Config"  # GPTQConfig, AwqConfig, HqqConfig, ...
 TYPES = ("bnb_4bit_compute_dtype", "bnb_4bit_quant_storage")
-ANYWAY = (4, 38)  # AutoHfQuantizer.from_config asks for load_in_8bit alone, and takes what isn't for 4 bits
 WHOLE = "Give no quantization_config, on both sides, for a base that isn't quantised."
 
 
@@ -66,11 +64,8 @@ def quantises_when_run(porting: Training, held: Value) -> str:
     sites = [] if anyway else [site for site in _configs(porting, given) if not _asks(porting, site)]
     sure = given is not None and given.certain and not is_none_somewhere(porting.module, given.node)
     if not sites:
-        return (
-            ""
-            if given is not None and sure and _is_config(porting, given)
-            else _asks_when_run(held.code, anyway=anyway)
-        )
+        always = given is not None and sure and _is_config(porting, given)
+        return "" if always else _asks_when_run(held.code, anyway=anyway)
     flags = [flag for flag in FLAGS if any(site.unknown_keywords or site.argument(flag) is not None for site in sites)]
     return _asks_when_run(held.code, flags or FLAGS[:1], maybe_none=not sure)
 
@@ -174,8 +169,8 @@ def _read_config(porting: Training, given: Argument, versions: Mapping[str, str]
     if other is not None:
         reason = "only bitsandbytes' formats have a counterpart"
         porting.change_fate(".quantization_config", fate="manual", target="", reason=reason)
-        fix = "Load the model that was quantised, in bfloat16 or with a BitsAndBytesConfig."
-        porting.find("TP601", "error", f"quantization_config={other}: {reason}.", fix, given.line, given.column)
+        message = f"quantization_config={other}: {reason}."
+        porting.find("TP601", "error", message, OF_STORED, given.line, given.column)
         return
     config = follow(porting, given, "quantization")
     for site in porting.sites:
@@ -190,13 +185,11 @@ def _read_config(porting: Training, given: Argument, versions: Mapping[str, str]
             porting.fill({PLACE: Value("literal", repr(name), given.value.origin)})
             porting.quantization = config
             if anyway:
-                message = (
-                    f"{CLASS} with neither flag: transformers holds the base in 4 bits ({name}) all the same, as the "
-                )
-                message += "port does."
+                message = f"{CLASS} with neither flag: transformers holds the base in 4 bits ({name}) all the same, as "
+                message += "the port does."
                 porting.find("TP601", "warning", message, WHOLE, given.line, given.column)
             return
-        if name is None and _switched_off(known) and not anyway:
+        if _switched_off(known) and not anyway:
             return
     if given.value.known and isinstance(given.value.literal, dict):
         settings = {key: Value("literal", literal_code(inner)) for key, inner in given.value.literal.items()}
@@ -213,10 +206,8 @@ def _say_off(porting: Training, given: Argument) -> None:
     made = next((site for site in _configs(porting, given) if not _asks(porting, site)), None)
     held = [given.node, *origins(porting.module, given.node)][-1]
     if isinstance(held, cst.Dict) and "quant_method" not in porting.module.code(held):
-        message = (
-            f"quantization_config={shown(given.text)}: where neither of its flags is True the GPU run raises, as a "
-        )
-        message += "dictionary doesn't say quant_method; the port loads the base whole."
+        message = f"quantization_config={shown(given.text)}: where neither of its flags is True the GPU run raises, as "
+        message += "a dictionary doesn't say quant_method; the port loads the base whole."
         porting.find("TP601", "info", message, WHOLE, given.line, given.column)
         return
     if made is None or not _holds_anyway(porting):
@@ -236,8 +227,7 @@ def _say_off(porting: Training, given: Argument) -> None:
 
 def _holds_anyway(porting: Training) -> bool:
     """Whether the source's transformers takes a config that asks for neither 8 bits nor 4 for one of 4."""
-    release = plain_version(porting.versions.get(loader(porting.packs).library, ""))
-    return not release or version_key(release) >= ANYWAY
+    return quantises_unasked(plain_version(porting.versions.get(loader(porting.packs).library, "")) or None)
 
 
 def _read_keywords(porting: Training, given: Mapping[str, Argument | None]) -> None:
@@ -330,34 +320,3 @@ def _other_config(porting: Training, given: Argument) -> str | None:
             if name.partition(".")[0] in homes and short.endswith(CONFIGS) and short not in known:
                 return short
     return None
-
-
-def read_stored_weights(porting: Training) -> bool:
-    """Fill `model.id` with the name of the 16-bit weights; whether the name was that of a mirror in 4 bits."""
-    value = porting.value("model.id")
-    if value is None or not value.known or not isinstance(value.literal, str):
-        return False
-    name, base = value.literal, base_name(value.literal)
-    if base == name:
-        check_stored_weights(porting, value)
-        return False
-    porting.fill({"model.id": Value("literal", repr(base), value.origin)})
-    reason = "4-bit weights in bitsandbytes' layout: the port quantises the weights that they were made from"
-    target = "rt.load_model: the 16-bit weights, quantised as they are loaded"
-    porting.change_fate(".pretrained_model_name_or_path", fate="changed", target=target, reason=reason)
-    message = f"{name} holds 4-bit weights in bitsandbytes' layout: the port loads {base}."
-    fix = "All weights are quantised as they are loaded, also those that a dynamic mirror keeps in 16 bits."
-    porting.find("TP601", "info", message, fix, *_place(value.origin))
-    return True
-
-
-def check_stored_weights(porting: Training, value: Value) -> None:
-    """An error where a model's name says that its weights are held in a format that the runtime doesn't read."""
-    held = unread_format(value.literal) if value.known and isinstance(value.literal, str) else ""
-    if held:
-        message = f"{value.literal} holds quantised weights ({held}), which rt.load_model doesn't read."
-        porting.find("TP601", "error", message, OF_STORED, *_place(value.origin))
-
-
-def _place(origin: Origin | None) -> tuple[int, int]:
-    return (origin.line, origin.column) if origin is not None else (1, 1)

@@ -25,7 +25,7 @@ from qwix._src.providers.ptq import PtqProvider, WithAux
 from qwix._src.utils import flax_util
 
 from ..facts.family import Linear, Tensor
-from ..facts.field_tables import version_key
+from ..facts.releases.habits import quantises_unasked
 
 BLOCK = 64  # weights of a row of torch's (out, in) matrix that share a scale: bitsandbytes' default block size
 
@@ -43,7 +43,6 @@ CODE_BOOKS = {
     ),
 }
 QTYPES = ("nf4", "fp4", "int8")
-ANYWAY = (4, 38)  # transformers' AutoHfQuantizer.from_config takes a config that doesn't ask for 8 bits for one of 4
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Quantization:
 
 
 def _is_of_4_bits_anyway(config: Any) -> bool:
-    """Whether transformers holds a model in 4 bits for a config with neither flag: from `ANYWAY` on.
+    """Whether transformers holds a model in 4 bits for a config with neither flag, see `quantises_unasked`.
 
     A mapping is one where it says its method; others, and keywords of from_pretrained, quantise by their flags alone.
     """
@@ -93,8 +92,7 @@ def _is_of_4_bits_anyway(config: Any) -> bool:
         return "quant_method" in config
     if getattr(config, "load_in_4bit", None) is None:
         return False
-    release = getattr(config, "of_transformers", None)  # None: of the newest
-    return release is None or version_key(release) >= ANYWAY
+    return quantises_unasked(getattr(config, "of_transformers", None))
 
 
 _READ = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from ...engine.reading.checkpoints.stored_weights import check_stored_weights
 from ...engine.reading.master_weights import MASTERS
 from ...engine.reading.precision import chosen_type, default_type, release_of_loading, under_autocast
-from ...engine.reading.quantization import check_stored_weights
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, marked_code
 from ...engine.script.fill_from_tables import short_name
 from ...engine.script.porting import Porting

@@ -11,6 +11,8 @@ OPTIM_ARGS_SINCE, OF_TORCH = "5.3.0", ("sgd", "rmsprop", "adagrad")
 # Optimizers whose names begin so read none in any release, but for these.
 TAKE_NONE = ("adamw", "paged_adamw", "adafactor", "lion", "paged_lion")
 TAKE_SOME = ("adamw_anyprecision", "adamw_torch_4bit", "adamw_torch_8bit")
+# transformers' first release whose AutoHfQuantizer asks for load_in_8bit alone, and takes what isn't for 4 bits.
+UNASKED_SINCE = (4, 38, 0)
 
 
 def fills_type(trl: str | None, *, left_alone: bool) -> str:
@@ -54,3 +56,8 @@ def reads_optim_args(optimizer: str, transformers: str | None) -> bool:
 def names_runs(transformers: str | None) -> bool:
     """Whether W&B had the output_dir as the name of a run without one (transformers 4.41 to 4.54)."""
     return bool(transformers) and (4, 41, 0) <= version_key(transformers or "") < (4, 55, 0)
+
+
+def quantises_unasked(transformers: str | None) -> bool:
+    """Whether a BitsAndBytesConfig with neither flag held a model in 4 bits in that release (None: the newest)."""
+    return transformers is None or version_key(transformers) >= UNASKED_SINCE
