@@ -67,6 +67,17 @@ def test_what_the_script_sets_is_no_default(tmp_path: Path) -> None:
     assert "autocast" not in said(committed(two, "2025-07-01", SCRIPT.format("", ", bf16=True")))
 
 
+def test_packing_that_is_off_is_none(tmp_path: Path) -> None:
+    """Prompts of rows that aren't packed are hidden from 0.17 on, of packed ones from 0.20 on."""
+    on, off = tmp_path / "on", tmp_path / "off"
+    on.mkdir()
+    off.mkdir()
+    packed = said(committed(on, "2025-05-05", SCRIPT.format("", ", packing=True")))
+    alone = said(committed(off, "2025-05-05", SCRIPT.format("", ", packing=False")))
+    assert "labels are hidden wherever the padding token stands" in alone and "prompts of rows" in alone
+    assert "prompts of" not in packed
+
+
 def test_a_habit_that_says_nothing_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "habits.toml").write_text('[[habit]]\nkinds = ["sft"]\nsince = "1.0"\n')
     with pytest.raises(InputError, match="has a habit of kinds, since"):

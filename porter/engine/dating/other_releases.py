@@ -145,8 +145,15 @@ def _habits(porting: Training, site: Site, library: str, fitting: Sequence[str],
 def _concerns(porting: Training, habit: Habit) -> bool:
     if any(porting.given(place) for place in habit.unless):
         return False
-    values = [porting.value(place) for place in habit.where]
-    return all(value is not None and not (value.known and repr(value.literal) in IDLE) for value in values)
+    return all(_matters(porting, place) for place in habit.where) and not any(
+        _matters(porting, place) for place in habit.without
+    )
+
+
+def _matters(porting: Training, place: str) -> bool:
+    """Whether a place holds something at which there is anything to do otherwise."""
+    value = porting.value(place)
+    return value is not None and not (value.known and repr(value.literal) in IDLE)
 
 
 def _defaults(porting: Training, library: str, fitting: Sequence[str], at: int) -> Iterator[Difference]:

@@ -15,15 +15,15 @@ from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.toml_memory import read_toml
 
 FILE = "habits.toml"
-LISTS = ("kinds", "where", "unless")
+LISTS = ("kinds", "where", "without", "unless")
 
 
 @dataclass(frozen=True)
 class Habit:
     """What releases from `since` and before `until` did with trainers of `kinds`: `does`, half a sentence.
 
-    It is of scripts for which every place of `where` holds something that matters (not False, None, `no`, 0 or 1), and
-    that set none of `unless`.
+    It is of scripts for which every place of `where`, and none of `without`, holds something that matters (not False,
+    None, `no`, 0 or 1), and that set none of `unless`.
     """
 
     does: str
@@ -31,6 +31,7 @@ class Habit:
     since: str = ""
     until: str = ""
     where: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
 
     def has(self, release: str) -> bool:
