@@ -30,6 +30,15 @@ def test_one_that_nothing_uses_goes() -> None:
     assert found.status == "ported" and "HfFolder" not in found.after and "import HfApi\n" in found.after
 
 
+@pytest.mark.parametrize("module", ["hf_api", "utils"])
+def test_one_of_a_module_of_its_library(module: str) -> None:
+    imports = f"from huggingface_hub.{module} import HfFolder"
+    unused = port(sft_script(imports=imports))
+    assert unused.status == "ported" and "HfFolder" not in unused.after
+    used = port(sft_script("print(HfFolder)", imports=imports))
+    assert [finding.severity for finding in used.findings if finding.rule == "TP007"] == ["error"]
+
+
 @pytest.mark.parametrize("name", ["HfFolder", "HfFolder()"])
 def test_a_folder_of_tokens_becomes_todays_functions(name: str) -> None:
     lines = f"{name}.save_token('x')\nkey = {name}.get_token()\n{name}.delete_token()"
@@ -41,7 +50,8 @@ def test_a_folder_of_tokens_becomes_todays_functions(name: str) -> None:
 @pytest.mark.parametrize("module", ["transformers", "transformers.optimization"])
 def test_a_name_that_transformers_lost(module: str) -> None:
     unused = port(sft_script(imports=f"from {module} import AdamW, get_scheduler"))
-    assert unused.status == "ported" and "AdamW" not in unused.after and "import get_scheduler\n" in unused.after
+    assert unused.status == "ported" and "AdamW" not in unused.after
+    assert ("import get_scheduler\n" in unused.after) is (module == "transformers")  # its module imports torch
     used = port(sft_script("print(AdamW)", imports=f"from {module} import AdamW"))
     [said] = [finding for finding in used.findings if finding.rule == "TP007"]
     assert said.severity == "error" and "torch.optim.AdamW" in said.fix and used.status == "partial"

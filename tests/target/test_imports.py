@@ -55,11 +55,25 @@ def test_a_module_of_transformers_that_imports_torch_is_said(line: str) -> None:
 def test_the_modules_that_need_torch_do() -> None:
     needs = dict(facts_in(load_packs()).import_needs)
     package = Path(find_spec("transformers").origin).parent  # type: ignore[union-attr,arg-type]
-    for name in ("trainer", "trainer_pt_utils", "pytorch_utils", "optimization", "modeling_utils", "modeling_outputs"):
-        text = (package / f"{name}.py").read_text("utf-8")
-        assert is_like(f"transformers.{name}", needs) and re.search(r"(?m)^(import|from) torch", text), name
-    for name in ("trainer_utils", "trainer_callback", "utils", "data.data_collator"):
+    folders = [package, *(package / name for name in ("data/datasets", "generation", "loss", "pipelines"))]
+    for file in (file for folder in folders for file in folder.glob("*.py")):
+        name = ".".join(("transformers", *file.relative_to(package).with_suffix("").parts)).removesuffix(".__init__")
+        at_top = re.search(r"(?m)^(import|from) torch\b", file.read_text("utf-8"))
+        assert at_top is None or is_like(name, needs), name
+    for name in ("trainer_utils", "trainer_callback", "utils", "data.data_collator", "pipelines.base", "integrations"):
         assert not is_like(f"transformers.{name}", needs)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from transformers.pipelines.pt_utils import KeyDataset",
+        "from transformers.modeling_outputs import CausalLMOutputWithPast",
+        "import transformers.trainer_pt_utils as pt",
+    ],
+)
+def test_a_module_that_imports_torch_and_that_nothing_uses_goes(line: str) -> None:
+    check_becomes(f"{line}\n" + PLAIN, "from datasets import load_dataset", gone=(line,))
 
 
 def test_label_smoothers_ignore_index_is_its_value() -> None:

@@ -24,13 +24,13 @@ INSTEAD = "take its files, drives and secrets from the TPU VM's own disk and env
 def say_gone_names(porting: Porting, edits: Sequence[Edit]) -> None:
     """A finding for each import of such a name that the port still uses; where a handler catches it, it may fail."""
     module = porting.module
-    spans, instead = Spans((edit.start, edit.end) for edit in edits), dict(facts_of(module).gone)
+    spans = Spans((edit.start, edit.end) for edit in edits)
     for scope in module.scopes.values() if porting.options.active(RULE) else ():
         for name, bindings in scope.bindings.items():
             for binding in bindings:
                 if binding.kind != "import" or is_probe(module, binding.node):
                     continue
-                gone = instead.get(flatten(binding.qualified, module.flat))
+                gone = gone_of(module, binding.qualified)
                 service = service_of(module, binding.qualified)
                 if not gone and (not service or _is_asked_first(module, binding.node)):
                     continue
@@ -44,6 +44,13 @@ def say_gone_names(porting: Porting, edits: Sequence[Edit]) -> None:
                 else:
                     message = f"{binding.qualified} is there in {service} alone: on a TPU VM the port ends here."
                     porting.find(RULE, "warning", message, f"Run the port on a TPU of {service}, or {INSTEAD}.", *place)
+
+
+def gone_of(module: Module, qualified: str) -> str:
+    """What does the same as a name that its library has no more, whichever of the library's modules had it; "" for one
+    that may be there.
+    """
+    return dict(facts_of(module).gone).get(flatten(qualified, (qualified.partition(".")[0],)), "")
 
 
 def service_of(module: Module, qualified: str) -> str:

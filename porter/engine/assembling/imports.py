@@ -21,7 +21,7 @@ from ..dating.argument_releases import MARK, ArgumentRelease
 from ..packs.facts import Facts
 from ..script.dead_blocks import is_dead
 from ..script.sites import absent_packages, facts_of, indentation
-from .gone_names import is_probe, service_of
+from .gone_names import gone_of, is_probe, service_of
 from .left_uses import alias_name, first_of, is_behind, module_of, needed_by
 from .per_file import PASSED_ON, first_place
 
@@ -152,19 +152,21 @@ def _aliases_to_drop(
                 library = needed_by(module, node.body[0], alias, left) or root
                 if library in absent and not is_dead(module, node):
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
-            elif uses or (_is_not_there(module, root, source) and not is_probe(module, node)):
+            elif uses or (
+                _is_not_there(module, needed_by(module, node.body[0], alias, ()) or root, source)
+                and not is_probe(module, node)
+            ):
                 gone.setdefault(node, []).append(alias)
             elif root in absent and module.span(node)[0] not in spans:
                 plan.asked_for.setdefault(root, module.location(node)[0])
     return gone, elsewhere
 
 
-def _is_not_there(module: Module, root: str, source: str) -> bool:
-    """Whether an import that nothing uses may well fail where the port runs."""
+def _is_not_there(module: Module, library: str, source: str) -> bool:
+    """Whether an import that nothing uses, and that needs a library, may well fail where the port runs."""
     facts = facts_of(module)
-    lacks = root in absent_packages(module) or root in facts.gpu_drivers
-    gone = flatten(source, module.flat) in dict(facts.gone) or service_of(module, source) != ""
-    return gone or lacks
+    lacks = library in absent_packages(module) or library in facts.gpu_drivers
+    return lacks or gone_of(module, source) != "" or service_of(module, source) != ""
 
 
 def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: Spans, plan: ImportPlan) -> None:
