@@ -1,4 +1,4 @@
-"""Whether an expression surely is a DataFrame or a column of one."""
+"""Whether an expression surely is a DataFrame or a column of one, and whether a rule may change what stands there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ import re
 
 import libcst as cst
 
-from porter.packs.script import Binding, Module, binding_origins, calls_of, function_around, reaching, returned
+from porter.packs.api import Porting
+from porter.packs.script import (
+    Binding,
+    Module,
+    argument_of,
+    binding_origins,
+    calls_of,
+    function_around,
+    is_dead,
+    reaching,
+    returned,
+)
 
 MAKES = re.compile(
     r"pandas\.(?:read_(?:csv|json|parquet|excel|table|feather|pickle|sql\w*|orc|html)|json_normalize|concat|merge"
@@ -23,6 +34,11 @@ CHAINS = frozenset(
 # Methods of a column that give one back.
 OF_COLUMN = frozenset("apply astype copy dropna fillna head map replace sample sort_values tail unique".split())
 MASKS = frozenset("isin notna isna isnull notnull duplicated between contains startswith endswith".split())
+
+
+def is_free(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether what stands there runs, and no other rule has taken it."""
+    return not porting.covered(porting.module.span(node)[0]) and not is_dead(porting.module, node)
 
 
 def is_frame(module: Module, node: cst.BaseExpression, seen: frozenset[Binding] = frozenset()) -> bool:
@@ -62,18 +78,12 @@ def _is_bound(module: Module, binding: Binding, seen: frozenset[Binding]) -> boo
 
 
 def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:
-    """What the only call of a function gives for a parameter, by its place or name."""
+    """What the only call of a function gives for a parameter."""
     function = function_around(module, binding.node)
     calls = calls_of(module, function) if function is not None else []
-    if function is None or len(calls) != 1 or not isinstance(binding.node, cst.Param):
+    if len(calls) != 1 or not isinstance(binding.node, cst.Param):
         return None
-    name = binding.node.name.value
-    for place, argument in enumerate(calls[0].args):
-        named = argument.keyword.value if argument.keyword is not None else ""
-        params = function.params.params
-        if named == name or (not named and not argument.star and place < len(params) and params[place] is binding.node):
-            return argument.value
-    return None
+    return argument_of(module, calls[0], binding.node.name.value)
 
 
 def _is_made(module: Module, call: cst.Call, seen: frozenset[Binding]) -> bool:
@@ -121,8 +131,3 @@ def place_index(node: cst.Subscript) -> cst.BaseExpression | None:
     value = index.value if isinstance(index, cst.Index) else None
     inner = value.expression if isinstance(value, cst.UnaryOperation) else value
     return value if isinstance(inner, cst.Integer) else None
-
-
-def keyword_of(call: cst.Call, name: str) -> cst.BaseExpression | None:
-    """What a call gives by a keyword."""
-    return next((each.value for each in call.args if each.keyword is not None and each.keyword.value == name), None)

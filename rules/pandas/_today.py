@@ -11,7 +11,12 @@ from porter.packs.script import history, last_day, plain_version, release_of, ve
 RELEASED = datetime.date(2026, 1, 21)  # pandas 3.0.0
 
 
-def may_be_3(porting: Porting) -> bool | None:
+def may_be_older(porting: Porting) -> bool:
+    """Whether the script uses pandas, and the GPU run may have had one before 3."""
+    return "pandas" in porting.module.roots and had_3(porting) is not True
+
+
+def had_3(porting: Porting) -> bool | None:
     """Whether the GPU run had pandas 3: None where it may have had it."""
     pinned = release_of(porting, "pandas")
     if pinned is not None:

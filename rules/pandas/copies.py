@@ -14,10 +14,10 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module, is_dead, small_statement
+from porter.packs.script import Module, named_arguments, small_statement
 
-from ._frames import is_frame, keyword_of, text_index
-from ._today import may_be_3
+from ._frames import is_frame, is_free, text_index
+from ._today import had_3, may_be_older
 
 ID = "TP532"
 REASON = "in pandas 3 a column is a copy"
@@ -29,19 +29,15 @@ BY_LABEL, BY_PLACE = "loc", "iloc"
 def change_frames(porting: Porting) -> None:
     """What changes a column changes its frame."""
     module = porting.module
-    if "pandas" not in module.roots or (of_3 := may_be_3(porting)) is True:
+    if not may_be_older(porting):
         return
     for call in module.calls:
-        if _is_free(porting, call) and _fills_in_place(module, call):
-            _assign(porting, call, of_3)
+        if is_free(porting, call) and _fills_in_place(module, call):
+            _assign(porting, call)
     for node in list(module.parents):
         if isinstance(node, cst.AssignTarget | cst.AugAssign) and isinstance(node.target, cst.Subscript):
-            if _is_free(porting, node.target):
-                _set_in_frame(porting, node.target, of_3)
-
-
-def _is_free(porting: Porting, node: cst.CSTNode) -> bool:
-    return not porting.covered(porting.module.span(node)[0]) and not is_dead(porting.module, node)
+            if is_free(porting, node.target):
+                _set_in_frame(porting, node.target)
 
 
 def _column(module: Module, node: cst.BaseExpression) -> tuple[cst.BaseExpression, str] | None:
@@ -56,7 +52,7 @@ def _column(module: Module, node: cst.BaseExpression) -> tuple[cst.BaseExpressio
 def _fills_in_place(module: Module, call: cst.Call) -> bool:
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in IN_PLACE:
         return False
-    places = keyword_of(call, "inplace")
+    places = named_arguments(call, ()).get("inplace")
     return (
         isinstance(places, cst.Name)
         and places.value == "True"
@@ -65,11 +61,11 @@ def _fills_in_place(module: Module, call: cst.Call) -> bool:
     )
 
 
-def _assign(porting: Porting, call: cst.Call, of_3: bool | None) -> None:
+def _assign(porting: Porting, call: cst.Call) -> None:
     module = porting.module
     assert isinstance(call.func, cst.Attribute)
     column = module.code(call.func.value)
-    if _says_no_more(porting, call, column, of_3):
+    if _may_be_meant(porting, call, column):
         return
     kept = [
         module.code(each).rstrip(", \n") for each in call.args if not (each.keyword and each.keyword.value == "inplace")
@@ -79,7 +75,7 @@ def _assign(porting: Porting, call: cst.Call, of_3: bool | None) -> None:
     porting.edit(start, end, new, ID, REASON)
 
 
-def _set_in_frame(porting: Porting, target: cst.Subscript, of_3: bool | None) -> None:
+def _set_in_frame(porting: Porting, target: cst.Subscript) -> None:
     """`frame["label"][row]` as the target of an assignment, and `frame["label"].loc[row]`."""
     module, way = porting.module, BY_LABEL
     held: cst.BaseExpression = target.value
@@ -89,7 +85,7 @@ def _set_in_frame(porting: Porting, target: cst.Subscript, of_3: bool | None) ->
     if found is None or small_statement(module, target) is None:
         return
     frame, name = module.code(found[0]), found[1]
-    if _says_no_more(porting, target, module.code(held), of_3):
+    if _may_be_meant(porting, target, module.code(held)):
         return
     index = target.slice[0].slice if len(target.slice) == 1 else None
     if not isinstance(index, cst.Index):
@@ -102,9 +98,9 @@ def _set_in_frame(porting: Porting, target: cst.Subscript, of_3: bool | None) ->
     porting.edit(start, end, f"{frame}.{way}[{module.code(index.value)}, {column}]", ID, REASON)
 
 
-def _says_no_more(porting: Porting, node: cst.CSTNode, column: str, of_3: bool | None) -> bool:
+def _may_be_meant(porting: Porting, node: cst.CSTNode, column: str) -> bool:
     """A warning, where the GPU run may have had pandas 3, whose way this was then."""
-    if of_3 is False:
+    if had_3(porting) is False:
         return False
     message = f"{column} is changed in place: pandas 3 changes a copy, so that the frame stays as it was."
     fix = f"Unless the GPU run had pandas 3, too, assign it: {column} = ...; in requirements.txt pandas tells which."

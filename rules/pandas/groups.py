@@ -13,10 +13,10 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import is_dead
+from porter.packs.script import named_arguments
 
-from ._frames import is_frame, keyword_of
-from ._today import may_be_3
+from ._frames import is_frame, is_free
+from ._today import may_be_older
 
 ID = "TP543"
 REASON = "pandas 3 leaves the column out that groups are made by"
@@ -26,7 +26,7 @@ REASON = "pandas 3 leaves the column out that groups are made by"
 def keep_group_columns(porting: Porting) -> None:
     """Each group has all columns."""
     module = porting.module
-    if "pandas" not in module.roots or may_be_3(porting) is True:
+    if not may_be_older(porting):
         return
     for call in module.calls:
         match call.func:
@@ -37,12 +37,12 @@ def keep_group_columns(porting: Porting) -> None:
                 pass
             case _:
                 continue
-        if porting.covered(module.span(call)[0]) or is_dead(module, call):
+        if not is_free(porting, call):
             continue
-        given = keyword_of(call, "include_groups")
+        given = named_arguments(call, ()).get("include_groups")
         if isinstance(given, cst.Name) and given.value == "False":
             continue
-        by_place = isinstance(groups, cst.Call) and keyword_of(groups, "as_index") is not None
+        by_place = "as_index" in named_arguments(groups, ())
         if not isinstance(frame, cst.Name | cst.Attribute) or given is not None or by_place:
             message = f"{module.code(call.func)}(...): {REASON}, and out of the result."
             fix = "Select all columns behind groupby(...), [list(frame.columns)], and leave include_groups out."

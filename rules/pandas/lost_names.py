@@ -13,9 +13,8 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import is_dead
 
-from ._frames import is_column, is_frame
+from ._frames import is_column, is_frame, is_free
 
 ID = "TP533"
 RENAMED = {"applymap": "map", "iteritems": "items"}
@@ -50,7 +49,7 @@ def replace_lost_names(porting: Porting) -> None:
     if "pandas" not in module.roots:
         return
     for node in list(module.parents):
-        if isinstance(node, cst.Attribute) and node.attr.value in (*RENAMED, *GONE) and _is_free(porting, node):
+        if isinstance(node, cst.Attribute) and node.attr.value in (*RENAMED, *GONE) and is_free(porting, node):
             name = node.attr.value
             if not (is_frame(module, node.value) or (name not in ("ix", "lookup") and is_column(module, node.value))):
                 continue
@@ -59,12 +58,8 @@ def replace_lost_names(porting: Porting) -> None:
             else:
                 _say(porting, node, f".{name}", GONE[name])
     for call in module.calls:
-        if call.args and _is_free(porting, call):
+        if call.args and is_free(porting, call):
             _settle_keywords(porting, call)
-
-
-def _is_free(porting: Porting, node: cst.CSTNode) -> bool:
-    return not porting.covered(porting.module.span(node)[0]) and not is_dead(porting.module, node)
 
 
 def _settle_keywords(porting: Porting, call: cst.Call) -> None:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module, is_dead
+from porter.packs.script import Module
 
-from ._frames import is_column, is_frame, place_index
-from ._today import may_be_3
+from ._frames import is_column, is_frame, is_free, place_index
+from ._today import may_be_older
 
 ID = "TP534"
 REASON = "pandas 3 takes a number for a label"
@@ -27,12 +27,10 @@ REASON = "pandas 3 takes a number for a label"
 def count_places(porting: Porting) -> None:
     """A place in a row is asked for as such."""
     module = porting.module
-    if "pandas" not in module.roots or may_be_3(porting) is True:
+    if not may_be_older(porting):
         return
     for node in list(module.parents):
-        if not isinstance(node, cst.Subscript) or place_index(node) is None:
-            continue
-        if porting.covered(module.span(node)[0]) or is_dead(module, node):
+        if not isinstance(node, cst.Subscript) or place_index(node) is None or not is_free(porting, node):
             continue
         if _is_row(module, node.value):
             after = module.span(node.value)[1]
@@ -47,7 +45,7 @@ def _is_row(module: Module, node: cst.BaseExpression) -> bool:
     """Whether an expression is a row: `frame.iloc[0]`, or the second of what `frame.iterrows()` gives."""
     match node:
         case cst.Subscript(value=cst.Attribute(value=held, attr=cst.Name("iloc"))):
-            return place_like(node) and is_frame(module, held)
+            return _is_one(node) and is_frame(module, held)
         case cst.Name():
             found = module.meaning(node)
             bindings = found[1] if found is not None else ()
@@ -55,7 +53,7 @@ def _is_row(module: Module, node: cst.BaseExpression) -> bool:
     return False
 
 
-def place_like(node: cst.Subscript) -> bool:
+def _is_one(node: cst.Subscript) -> bool:
     """Whether an index is one row, not several: no slice, list or pair."""
     index = node.slice[0].slice if len(node.slice) == 1 else None
     return isinstance(index, cst.Index) and not isinstance(index.value, cst.List | cst.Tuple)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module, is_dead
+from porter.packs.script import Module
 
-from ._frames import is_column, is_frame, keyword_of
-from ._today import may_be_3
+from ._frames import is_column, is_frame, is_free
+from ._today import may_be_older
 
 ID = "TP544"
 OBJECTS = frozenset({"object", "'object'", '"object"', "'O'", '"O"', "np.object_", "numpy.object_"})
@@ -26,22 +26,18 @@ OBJECTS = frozenset({"object", "'object'", '"object"', "'O'", '"O"', "np.object_
 def name_text_types(porting: Porting) -> None:
     """A finding for each question and conversion that pandas 3 answers otherwise."""
     module = porting.module
-    if "pandas" not in module.roots or may_be_3(porting) is True:
+    if not may_be_older(porting):
         return
     for node in list(module.parents):
-        if isinstance(node, cst.Comparison) and _asks_for_objects(module, node) and _is_free(porting, node):
+        if isinstance(node, cst.Comparison) and _asks_for_objects(module, node) and is_free(porting, node):
             message = f"{module.code(node)}: in pandas 3 a column of text is no object: its type is str."
             fix = 'Ask with `in ("object", "str")`, which both answer alike.'
             porting.find(ID, "warning", message, fix, *module.location(node))
     for call in module.calls:
-        if _makes_texts(module, call) and _is_free(porting, call):
+        if _makes_texts(module, call) and is_free(porting, call):
             message = f"{module.code(call)}: pandas 3 leaves what is missing as it is; pandas 2 made 'nan' of it."
             fix = "Write .map(str) if rows may be missing there, or leave them out on both."
             porting.find(ID, "info", message, fix, *module.location(call))
-
-
-def _is_free(porting: Porting, node: cst.CSTNode) -> bool:
-    return not porting.covered(porting.module.span(node)[0]) and not is_dead(porting.module, node)
 
 
 def _asks_for_objects(module: Module, node: cst.Comparison) -> bool:
@@ -58,5 +54,5 @@ def _asks_for_objects(module: Module, node: cst.Comparison) -> bool:
 def _makes_texts(module: Module, call: cst.Call) -> bool:
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "astype" or len(call.args) != 1:
         return False
-    given = keyword_of(call, "dtype") or call.args[0].value
+    given = call.args[0].value
     return module.code(given) in ("str", "'str'", '"str"') and is_column(module, call.func.value)
