@@ -10,12 +10,7 @@ from ..engine.dating.argument_releases import rewritten_by
 from ..engine.dating.model_families import first_release_of
 from ..engine.dating.row_order import shuffling_in
 from ..engine.draft.findings import NO_FAMILY, NO_TASK
-from ..engine.reading.checkpoints.saved_adapters import (
-    has_anothers_adapters,
-    is_merged_into,
-    puts_in_twice,
-    was_trained,
-)
+from ..engine.reading.checkpoints.saved_adapters import is_merged_into
 from ..engine.reading.kbit_preparation import say_float32_between
 from ..engine.reading.quantization import when_quantised
 from ..engine.receipts.marking import about, also
@@ -34,6 +29,7 @@ from ..engine.script.fill_from_tables import (
     tables_of,
 )
 from ..engine.script.following.other_models import OTHER_MODELS, OtherModel, made_by, of_another_family, other_models
+from ..engine.script.following.trainers_before import has_anothers_adapters, puts_in_twice, was_trained
 from ..engine.script.following.where_models_come_from import WHERE_FROM, is_from_scratch, makers
 from ..engine.script.sites import facts_of
 from ..engine.script.subclasses import BESIDE, HOOKS
