@@ -21,6 +21,7 @@ from porter.packs.api import Phase, Porting, step
 from porter.packs.script import (
     is_dead,
     last_day,
+    named_arguments,
     named_file,
     release_of,
     shown,
@@ -34,7 +35,7 @@ FIRST_WITHOUT = (4,)
 RELEASED = datetime.date(2025, 7, 9)  # datasets 4.0.0
 CONVERTED = 'revision="refs/convert/parquet" loads the same rows, which the Hub has converted'
 BY_HAND = "load its data files with load_dataset and data_files=, or convert it with datasets<4 and save_to_disk"
-GONE = frozenset({"samsum", "Samsung/samsum", "competition_math", "hendrycks/competition_math"})
+GONE = frozenset({"Samsung/samsum", "hendrycks/competition_math"})
 # What loads the same rows; an empty text where nothing is known to.
 SCRIPTS = {
     "CogComp/mc_taco": "",
@@ -79,8 +80,8 @@ def name_dataset_scripts(porting: Porting) -> None:
     for call in module.calls:
         if module.qualified(call.func) not in LOADS or porting.covered(module.span(call)[0]) or is_dead(module, call):
             continue
-        path = keyword_of(call, "path") or (call.args[0].value if call.args else None)
-        if path is None or call.args[0].star:
+        path = named_arguments(call, ("path",)).get("path")
+        if path is None:
             continue
         names = usual_texts(module, module.code(path))
         for name in dict.fromkeys(names):
@@ -101,23 +102,19 @@ def _refused(porting: Porting, call: cst.Call, name: str) -> tuple[str, str] | N
         )
         return message, f"Make its rows once with datasets<4 and save_to_disk, and load_from_disk here; or {BY_HAND}."
     known = name if name in SCRIPTS else FORMER.get(name)
-    if known is None or keyword_of(call, "revision") is not None:
+    if known is None or "revision" in named_arguments(call, ()):
         return None
     if (Path(module.path).parent / name).is_dir():
         return None
-    why = "is gone from the Hub" if name in GONE else "is a script on the Hub, and datasets 4 and later run none"
+    why = "is gone from the Hub" if known in GONE else "is a script on the Hub, and datasets 4 and later run none"
     message = f"load_dataset({name!r}): {known} {why}: it ends here."
     return message, f"In its place: {SCRIPTS[known] or BY_HAND}."
-
-
-def keyword_of(call: cst.Call, name: str) -> cst.BaseExpression | None:
-    return next((each.value for each in call.args if each.keyword is not None and each.keyword.value == name), None)
 
 
 def _say_trusted(porting: Porting, call: cst.Call, path: cst.BaseExpression) -> None:
     """`trust_remote_code=True` of a script that is older than the library without them."""
     module, day = porting.module, last_day(porting)
-    trusts = keyword_of(call, "trust_remote_code")
+    trusts = named_arguments(call, ()).get("trust_remote_code")
     if not isinstance(trusts, cst.Name) or trusts.value != "True" or (day is not None and day >= RELEASED):
         return
     message = (
