@@ -53,6 +53,7 @@ def way(text: str) -> bool | None:
         ("settings.quick", True),
         ("SWITCH", False),
         ("os.environ.get('WAY', 'a') == 'a'", True),
+        ("os.getenv('WAY', default='a') == 'a'", True),
         ("os.path.exists('x')", None),
         ("__name__ == '__main__'", True),
     ],

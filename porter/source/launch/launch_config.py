@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ...files import LARGEST_SETTINGS, is_file, read_file
+from ...files import LARGEST_SETTINGS, read_file
+from ..project.folders import file_in
 from .deepspeed import ACCELERATE_NAMES, CONFIG_FILE, DEEPSPEED, read_deepspeed
 from .own_launchers import NO_OTHERS, read_own
 from .settings import LAUNCH, Setting
@@ -141,7 +142,7 @@ def _settings(file: _File) -> Iterator[Setting]:
 def beside(path: Path, name: str) -> Path:
     """The file `name` as seen from the folder of `path` or one above it (launches run in the project's root)."""
     folders = [path.absolute().parent, *path.absolute().parent.parents]
-    found = next((folder / name for folder in folders if is_file(folder / name)), None)
+    found = file_in(folders, name)
     if found is None:
         said = name if len(name) <= 120 else f"{name[:117]}..."
         raise InputError(f"names {said}, which is not there", path, fix="put it where the launch finds it")

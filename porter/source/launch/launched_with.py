@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from ...files import is_file, is_folder
-from ..project.folders import files_in, project_folders
+from ...files import is_folder
+from ..project.folders import file_in, files_in, project_folders
 from ..project.held_settings import Launched
+from ..project.settings_files import ENDINGS as OF_SETTINGS
 from ..project.settings_files import settings_of
 from .shell import ASSIGNMENT, ENVIRONMENT, commands_of, filled, names_script, words_of
 
@@ -21,7 +22,6 @@ ENDINGS = (".sh", ".slurm", ".sbatch", ".job")  # of shell scripts: a cluster's 
 FOLDERS = ("", "*scripts/**/", "script/", "shell/", "examples/**/", "jobs/**/", "slurm/**/")
 PATTERNS = tuple(f"{folder}{name}" for folder in FOLDERS for name in ("*.s[hbl]*", "*.job"))
 MODULE = ("-m", "--module")  # before a dotted name
-SETTINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 EXPORTED = re.compile(r"\s*(?:export|declare\s+-\w*x\w*)\s")
 PATH = re.compile(r"\+{0,2}([A-Za-z]\w*(?:\.\w+)*)=(.+)", re.S)  # of a setting, as Hydra and OmegaConf take them
 KEYED = (".yaml", ".yml", ".json")
@@ -46,7 +46,7 @@ def words_of_launches(script: Path, named: Iterable[str] = ()) -> dict[str, str]
                     found.setdefault(flag[1], file.name)
                 settings += [word.rpartition("=")[2]] if word.endswith(KEYED) else []
     for written in dict.fromkeys(settings):
-        place = next((folder / written for folder in folders if is_file(folder / written)), None)
+        place = file_in(folders, written)
         for key in _keys(place) if place is not None else ():
             found.setdefault(key, place.name if place is not None else "")
     return found
@@ -87,7 +87,7 @@ def given_by_launches(script: Path) -> Launched:
             continue
         for given in _launches(text, script, folder, folders):
             words = given.words
-            files.update(dict.fromkeys(word.rpartition("=")[2] for word in words if word.endswith(SETTINGS)))
+            files.update(dict.fromkeys(word.rpartition("=")[2] for word in words if word.endswith(OF_SETTINGS)))
             always = {*given.variables} if always is None else always & {*given.variables}
             for name, value in given.variables.items():
                 variables.setdefault(name, set()).add((value, where))

@@ -102,6 +102,11 @@ def _any_of(patterns: tuple[str, ...], below: str) -> re.Pattern[str]:
     return re.compile("|".join(fnmatch.translate(last) for folder, _, last in parts if folder == below))
 
 
+def file_in(folders: Sequence[Path], name: str) -> Path | None:
+    """The file of that name, or path, in the first of the folders that has it."""
+    return next((folder / name for folder in folders if is_file(folder / name)), None)
+
+
 def documents_below(folders: Sequence[Path]) -> Iterator[Path]:
     """Those of a project, the nearest to its top first; none in the folder of a repository or package inside it."""
     top = next((each for each in folders[::-1] if _is_projects(each)), folders[0])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from .settings_files import NOTED, files_named_in, texts_at, variable_in_files
@@ -19,6 +20,7 @@ from .usual.trees import (
     imports_of,
     keywords_by_name,
     last_name,
+    names_imported,
     set_to_in,
     tree_of,
 )
@@ -102,14 +104,8 @@ class Settings(Tables):
         if self.all_read:
             return
         self.all_read = True
-        for node in imports_of(self.trees[""]):
-            home = (
-                "." * node.level + (f"{node.module}." if node.module else "")
-                if isinstance(node, ast.ImportFrom)
-                else ""
-            )
-            for alias in node.names:
-                self.module(f"{home}{alias.name}", "")
+        for _, path in chain.from_iterable(map(names_imported, imports_of(self.trees[""]))):
+            self.module(path, "")
 
     def at(self, path: list[str], depth: int) -> tuple[str, str] | None:
         """What the settings hold at `path`: one value of all parsers, dataclasses and files that have it."""

@@ -27,6 +27,7 @@ from .usual.trees import (
     assigned_in,
     imports_of,
     last_name,
+    names_imported,
     set_to_in,
     tree_of,
     unpacked_in,
@@ -233,18 +234,12 @@ class _Finder(Settings):
     def imported(self, name: str, place: str) -> tuple[str, str] | None:
         """The module of the project that `name` is, or is from, and its name there; (file, "") for itself."""
         for node in imports_of(self.trees[place]):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    found = self.module(alias.name, place) if (alias.asname or alias.name) == name else None
-                    if found is not None and not found[1]:
-                        return found[0], ""
-            else:
-                home = "." * node.level + (f"{node.module}." if node.module else "")
-                for alias in node.names:
-                    found = self.module(f"{home}{alias.name}", place) if (alias.asname or alias.name) == name else None
-                    if found is not None and len(found[1]) < 2:
-                        return found[0], "".join(found[1])
-                if node.names[0].name == "*" and (found := self.module(home.removesuffix("."), place)) is not None:
+            inside = 0 if isinstance(node, ast.Import) else 1  # names in the file that an import may mean
+            for bound, path in names_imported(node):
+                found = self.module(path, place) if bound == name else None
+                if found is not None and len(found[1]) <= inside:
+                    return found[0], "".join(found[1])
+                if bound == "*" and (found := self.module(path[:-1].removesuffix("."), place)) is not None:
                     if not found[1] and any(target == name for target, _ in assigned_in(self.trees[found[0]])):
                         return found[0], name
         return None

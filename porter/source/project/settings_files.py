@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ...files import is_file, read_text
-from .folders import files_in, project_folders
+from ...files import read_text
+from .folders import file_in, files_in, project_folders
 from .modules import ABOVE
 
 CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml|ini|cfg))["']""")
@@ -64,9 +64,7 @@ def settings_together(named: Iterable[str], script: Path) -> dict[Any, Any] | No
 def _files_of(named: Iterable[str], script: Path) -> list[Path]:
     """The files of the script's project that names mean."""
     folders = project_folders(script.absolute(), above=ABOVE)
-    found = (
-        next((folder / name for folder in folders if is_file(folder / name)), None) for name in dict.fromkeys(named)
-    )
+    found = (file_in(folders, name) for name in dict.fromkeys(named))
     return [file for file in found if file is not None]
 
 
@@ -130,7 +128,7 @@ def hydras_file(text: str) -> str:
 def _of_named(path: list[str], files: Iterable[str], script: Path) -> Iterator[tuple[str, str]]:
     folders = project_folders(script.absolute(), above=ABOVE)
     for written in files:
-        file = next((folder / written for folder in folders if is_file(folder / written)), None)
+        file = file_in(folders, written)
         for above, folder in enumerate(folders if file is None and "/" not in written else ()):
             file = file or _below(written, folder, (1,) if above else (1, 2))
         held = _at(path, file) if file is not None and not Path(written).is_absolute() else None

@@ -15,12 +15,19 @@ def variable_read(node: ast.expr) -> tuple[str, ast.expr | None] | None:
     """The variable of the environment that an expression reads, and what it is where that isn't set."""
     if isinstance(node, ast.Subscript) and ast.unparse(node.value) in HOLDS:
         name, default = node.slice, None
-    elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in READS:
-        name, default = node.args[0], node.args[1] if len(node.args) > 1 else None
-        default = next((word.value for word in node.keywords if word.arg == "default"), default)
+    elif isinstance(node, ast.Call) and (asked := asked_by(node)) is not None:
+        name, default = asked
     else:
         return None
     return (name.value, default) if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
+
+
+def asked_by(call: ast.Call) -> tuple[ast.expr, ast.expr | None] | None:
+    """The name of the variable that a call asks the environment for, and what it is where that isn't set."""
+    if not call.args or ast.unparse(call.func) not in READS:
+        return None
+    default = call.args[1] if len(call.args) > 1 else None
+    return call.args[0], next((word.value for word in call.keywords if word.arg == "default"), default)
 
 
 def variable_set_in(tree: ast.Module, name: str) -> list[ast.expr]:

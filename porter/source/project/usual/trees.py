@@ -28,6 +28,12 @@ def imports_of(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
     return [node for node in nodes_of(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
+def names_imported(node: ast.Import | ast.ImportFrom) -> list[tuple[str, str]]:
+    """The names that an import binds, each with its path: `..configs.RATE` of `from ..configs import RATE`."""
+    home = "." * node.level + (f"{node.module}." if node.module else "") if isinstance(node, ast.ImportFrom) else ""
+    return [(alias.asname or alias.name, f"{home}{alias.name}") for alias in node.names]
+
+
 @lru_cache(MODULES)
 def declarations_of(tree: ast.Module) -> list[ast.Call | ast.ClassDef]:
     """Where a module may say what a setting usually is: its classes, and the calls that add arguments."""

@@ -16,12 +16,12 @@ import libcst as cst
 from ...calls import calls_of, function_around
 from ...module import Module
 from ...scopes import inside
+from .environment import asked_by
 from .parameters import defaults_of, given_to
 from .trees import ADDS, declarations_of, fields_of, last_name, nodes_of, set_to_in, tree_of
 
 DEEPEST = 8  # names that lead to one another, functions that call one another
 SWITCHES = {"store_true": False, "store_false": True}
-ENVIRONMENT = ("os.environ.get", "os.getenv", "environ.get", "getenv")
 METHODS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "strip": str.strip}
 CASTS: dict[str, Callable[[object], object]] = {"int": int, "float": float, "str": str}  # type: ignore[dict-item]
 ENDS = ("sys.exit", "exit", "quit", "os._exit")
@@ -204,8 +204,8 @@ def _called(node: ast.Call, tree: ast.Module, depth: int) -> object:
     name = ast.unparse(node.func)
     if name in CASTS and len(node.args) == 1:
         return CASTS[name](_value(node.args[0], tree, depth + 1))
-    if name in ENVIRONMENT and node.args:
-        return _value(node.args[1], tree, depth + 1) if len(node.args) > 1 else None
+    if (asked := asked_by(node)) is not None:
+        return _value(asked[1], tree, depth + 1) if asked[1] is not None else None
     raise Unsure
 
 
