@@ -20,6 +20,7 @@ REASON = "decided as on the GPU, which a TPU machine hasn't"
 GUARD = "the GPU run never came here"
 SETTINGS = ("arguments", "lora", "quantization", "model", "trainer")
 MAX_HANDED = 4  # variables and parameters between a question and the setting that it decides
+ENDS = frozenset({"exit", "quit", "sys.exit", "os._exit"})
 SAYS = frozenset("print exit quit warning warn error info debug critical".split())
 
 

@@ -15,6 +15,7 @@ from porter.packs.script import asks_for_gpu, bare, function_around, inside, kee
 from ._gpu_choices import settle_choices
 from ._gpu_questions import (
     CAPABLE,
+    ENDS,
     GUARD,
     HALF,
     REASON,
@@ -31,7 +32,6 @@ from .cuda_left import RAISING
 
 ID = "TP526"
 NO_GPU = ("False", "1", "-1")  # what a function that looks for one gives back
-ENDS = frozenset({"sys.exit", "os._exit"})
 
 
 @step(Phase.ANSWER, reads=("gpu branches", "gpu reports"), fills=("claimed names", "gpu answers"))

@@ -10,13 +10,24 @@ from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Module, inside, speaks_of_gpu
 
 from ._gpu_choices import SAME, option_of
-from ._gpu_questions import MAX_HANDED, SETTINGS, decision, is_question, known_value, on_gpu, places, questions, small
+from ._gpu_questions import (
+    ENDS,
+    MAX_HANDED,
+    SETTINGS,
+    decision,
+    is_question,
+    known_value,
+    on_gpu,
+    places,
+    questions,
+    small,
+)
 from ._reached import is_reached
-from .cuda_available import ENDS, gives_none
+from .cuda_available import gives_none
 
 PART_OF = "TP526"
 ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.NamedExpr)
-ENDS_OR_ASKS = ENDS | {"exit", "quit", "input"}
+ENDS_OR_ASKS = ENDS | {"input"}
 ENDS_HERE, OF_NONE = ": the port ends here, or waits for an answer.", "Take out what is for a machine without a GPU."
 PLACES = frozenset(
     "device device_map no_cuda use_cpu use_cuda use_mps_device dataloader_pin_memory dataloader_num_workers "
