@@ -14,6 +14,7 @@ from porter.packs.api import Origin, Phase, Porting, Value, step
 from porter.packs.runtime import unsloth_grpo
 from porter.packs.script import find_family, usual_texts, version_key
 from porter.packs.training import Training, about, short_name, table_of
+from porter.packs.writing import quoted
 
 from .._release import is_patched, unsloth_version
 from .engine import OWN
@@ -25,7 +26,14 @@ PARTS = "loss.parts"
 CHUNKS = "unsloth_num_chunks"
 DIVIDES_BY_TEMPERATURE = (2025, 6, 5)  # the first that gives its loss the temperature
 OVER_ROWS = ("grpo", "dr_grpo", "sapo", "luspo")  # the same loss in any number of equal parts
-PAPER_OF_DAPO = {"rollout.mask_truncated": "True", "loss.epsilon_high": "0.28"}
+# Where the Recipe holds what its config settles.
+PLACES = {
+    "loss_type": "loss.type",
+    "epsilon_high": "loss.epsilon_high",
+    "beta": "loss.beta",
+    "scale_rewards": "reward.scale",
+    "mask_truncated_completions": "rollout.mask_truncated",
+}
 KNOWN_SINCE = {"dapo": unsloth_grpo.DIVIDES_STEPS, "cispo": (2026, 2, 1), "sapo": (2026, 2, 1)}
 
 
@@ -44,37 +52,33 @@ def settle_loss(porting: Training) -> None:
         if unsloth_grpo.loss_parts(release) is not None and _is_efficient(porting):
             _say_parts(porting, release, "", "loss_parts=-1 of its batches", "each row")
         return
-    if version_key(release) < unsloth_grpo.READS_LOSS_TYPE:
-        porting.fill({"loss.type": _default('"grpo"')})  # each completion's mean
+    given, scale = str(porting.known("loss.type", "")).lower(), porting.value("reward.scale")
+    asked = given if given != "dapo" or porting.given("loss.type") else ""
+    changed, more = unsloth_grpo.settled_by_config(release, asked, scale is not None and scale.is_literal(True))
+    kind = str(changed.get("loss_type", given))
+    early = version_key(release) < unsloth_grpo.READS_LOSS_TYPE
+    if kind == given and not early:
+        changed.pop("loss_type", None)
+    values = {PLACES[name]: value for name, value in (changed | more).items()}
+    porting.fill({place: _default(quoted(v) if isinstance(v, str) else repr(v)) for place, v in values.items()})
+    if early:
         first = ".".join(map(str, unsloth_grpo.READS_LOSS_TYPE))
         reason = f"Unsloth before {first} takes each completion's mean, whatever it says"
         porting.change_fate(".loss_type", fate="dropped", target="", reason=reason)
-    kind = str(porting.known("loss.type", "")).lower()
-    scale = porting.value("reward.scale")
-    if kind == "dapo" and porting.given("loss.type"):
-        porting.fill({place: _default(code) for place, code in PAPER_OF_DAPO.items()})
-        kind = _settle_dapo(porting, release)
-    if kind == "dr_grpo" and scale is not None and scale.is_literal(True):
-        porting.fill({"reward.scale": _default("False")})
+    elif kind != given:
+        _say_kind(porting, given, kind, release)
+    if "beta" in changed:
+        porting.change_fate(".beta", fate="dropped", target="", reason=f"Unsloth {release} sets it to 0 for dapo")
     _say_unknown(porting, kind, release)
     _settle_parts(porting, kind, release)
 
 
-def _settle_dapo(porting: Training, release: str) -> str:
-    """What its config makes of dapo between two releases: bnpo before its loss knows dapo, and no divergence."""
-    number = version_key(release)
-    if not unsloth_grpo.DAPO_IS_BNPO <= number < unsloth_grpo.KEEPS_BETA:
-        return "dapo"
-    porting.fill({"loss.beta": _default("0.0")})
-    porting.change_fate(".beta", fate="dropped", target="", reason=f"Unsloth {release} sets it to 0 for dapo")
-    if number >= KNOWN_SINCE["dapo"]:
-        return "dapo"
-    porting.fill({"loss.type": _default('"bnpo"')})
-    reason = f"Unsloth {release} trains with bnpo for dapo"
+def _say_kind(porting: Training, given: str, kind: str, release: str) -> None:
+    """What becomes of the keyword for which the config trains with another loss: bnpo before its loss knows dapo."""
+    reason = f"Unsloth {release} trains with {kind} for {given}"
     porting.change_fate(".loss_type", fate="changed", target="rt.PolicyLoss(loss_type=)", reason=reason)
     for row in [row for row in porting.fields if row.source.endswith(".loss_type")]:
         about(porting, row, ["loss.type"])
-    return "bnpo"
 
 
 def _settle_parts(porting: Training, kind: str, release: str) -> None:
