@@ -38,10 +38,12 @@ def said(script: Path) -> str:
 def test_others_that_fit_are_named(tmp_path: Path) -> None:
     told = said(committed(tmp_path, "2025-03-10", SCRIPT.format("", ", packing=True")))
     assert told.startswith(
-        "Read as TRL 0.15.2, the newest release on 2025-03-10, when the script was last committed; 0.9.2 to"
-    )
+        "Read as TRL 0.15.2, the newest release on 2025-03-10, when the script was last committed; 0.9.2 to 0.15.2 fit "
+    )  # 0.16 was not out
     assert "0.9.2 to 0.14: packing fills a buffer with texts, and cuts it into rows" in told
-    assert "0.19" not in told  # it was not out
+    assert "0.9.2 to 0.11.4: learning_rate=5e-05" in told
+    told = said(committed(tmp_path, "2025-03-10", SCRIPT.format("", ", learning_rate=1e-4")))
+    assert told and "learning_rate" not in told and "packing" not in told
 
 
 @pytest.mark.parametrize(
@@ -78,9 +80,15 @@ def test_packing_that_is_off_is_none(tmp_path: Path) -> None:
     assert "prompts of" not in packed
 
 
-def test_a_habit_that_says_nothing_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "habits.toml").write_text('[[habit]]\nkinds = ["sft"]\nsince = "1.0"\n')
-    with pytest.raises(InputError, match="has a habit of kinds, since"):
+@pytest.mark.parametrize("missing", ["does", "kinds", "since"])
+def test_a_habit_that_says_nothing_is_an_error(tmp_path: Path, missing: str) -> None:
+    habit = {"does": '"rows were shuffled"', "kinds": '["sft"]', "since": '"1.0"'}
+    write = (tmp_path / "habits.toml").write_text
+    write("".join(["[[habit]]\n", *(f"{name} = {value}\n" for name, value in habit.items())]))
+    assert read_habits(tmp_path).each
+    del habit[missing]
+    write("".join(["[[habit]]\n", *(f"{name} = {value}\n" for name, value in habit.items())]))
+    with pytest.raises(InputError, match=f"has a habit of {', '.join(habit)}"):
         read_habits(tmp_path)
 
 
