@@ -59,11 +59,9 @@ def read_habits(pack: Path) -> Habits:
 
 def _read(row: Mapping[str, Any], file: Path) -> Habit:
     known = {each.name for each in fields(Habit)}
-    lists = all(isinstance(row.get(name, []), list) for name in LISTS)
-    texts = all(isinstance(row.get(name, ""), str) for name in known - {*LISTS})
-    if not (set(row) <= known and row.get("does") and row.get("kinds") and ("since" in row or "until" in row)):
-        lists = False
-    if not (lists and texts):
+    says = row.get("does") and row.get("kinds") and ("since" in row or "until" in row)
+    typed = all(isinstance(value, list if name in LISTS else str) for name, value in row.items())
+    if not (set(row) <= known and says and typed):
         fix = 'write does = "rows were shuffled", kinds = ["sft"], and since or until'
         raise InputError(f"has a habit of {', '.join(row)}", file, fix=fix)
     found: dict[str, Any] = {name: tuple(value) if name in LISTS else value for name, value in row.items()}

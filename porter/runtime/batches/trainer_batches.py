@@ -229,6 +229,11 @@ class TrainerBatches:
         """Whether an epoch's short last group is a step of its own; of a stream's passes only full steps count."""
         return self._release.rounds_steps_up or self._passes is not None
 
+    @property
+    def _means_over_step(self) -> bool:
+        """Whether the GPU run's loss is one mean over the trained tokens of a step."""
+        return self._mean_over == "step" and not self._label_smoothing
+
     def _parts(self) -> Iterator[list[older.Part]]:
         """The micro-steps of each optimizer step, in parts whose loss was divided by the tokens of others."""
         if self._passes is not None:
@@ -243,7 +248,7 @@ class TrainerBatches:
             rows=self.rows,
             transformers=self._release.transformers,
         )
-        if self._mean_over == "step" and not self._label_smoothing:
+        if self._means_over_step:
             return parts
         return ([(group, group)] for step in parts if (group := [batch for batches, _ in step for batch in batches]))
 
@@ -263,8 +268,8 @@ class TrainerBatches:
             together, means = places[:, 0] * processes + places[:, 1], 1 if self._tokens_of_all else processes
         else:
             together, means = (np.zeros(len(rows), int), 1) if self._tokens_of_all else (places[:, 1], processes)
-        counts_firsts = self._release.counts_firsts and self._mean_over == "step" and not self._label_smoothing
-        attended = self._release.counts_attended and self._mean_over == "step" and not self._label_smoothing
+        counts_firsts = self._release.counts_firsts and self._means_over_step
+        attended = self._release.counts_attended and self._means_over_step
         of_all, all_places = (rows, places) if whole is None else whole
         counted = [row.labelled if counts_firsts else row.seen if attended else row.trained for row in of_all]
         ranks = together if whole is None else all_places[:, 1] * (not self._tokens_of_all)
@@ -273,13 +278,12 @@ class TrainerBatches:
 
     def __repr__(self) -> str:
         slots = self._micro_batches * self.batch_size * self.length * self.steps_per_epoch
-        by_step = self._mean_over == "step" and not self._label_smoothing
         return (
             f"{self.rows} rows, {self.steps} steps of {self._deal.step_rows} rows "
             f"as {self._micro_batches} x {self.batch_size} x {self.length} tokens, "
             f"{1 - min(self._shape.tokens / slots, 1):.0%} padding"
             f"{'; some tokens are predicted for or from padding, as on the GPU' if self._shape.masked else ''}"
-            f"{said_of_untrained(self._shape.untrained, by_step=by_step)}"
+            f"{said_of_untrained(self._shape.untrained, by_step=self._means_over_step)}"
         )
 
     def evaluation(self, dataset: Any, *, batch_size: int = 8) -> TrainerEvaluation | EvaluationSets:

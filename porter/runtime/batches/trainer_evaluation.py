@@ -96,10 +96,9 @@ class TrainerEvaluation:
         training, processes = self._parts[0], self._parts[0]._deal.processes
         firsts = training._release.evaluates_firsts and not training._label_smoothing
         totals: Any = np.bincount(ranks, weights=[row.labelled if firsts else row.trained for row in rows])
-        if training._tokens_of_all and training._release.evaluates_by_token and not training._label_smoothing:
-            totals = np.full(len(totals), totals.sum() / processes)
-        elif training._tokens_of_all and training._release.evaluates_by_token:
-            totals = totals / processes
+        if training._tokens_of_all and training._release.evaluates_by_token:
+            together = totals if training._label_smoothing else np.full(len(totals), totals.sum())
+            totals = together / processes
         of_batch = 1 / np.where(totals > 0, totals, math.nan)
         sizes = np.bincount(ranks)
         before = seen + np.cumsum(sizes) - sizes

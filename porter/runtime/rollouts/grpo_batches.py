@@ -64,14 +64,14 @@ class GRPOBatches:
 
     `batch_size`: completions of one micro-step of the GPU run over all its `processes` (TRL counts completions, Tunix's
     own learner prompts); `model` is the one that trains, its adapters in. The reference of `loss.beta` is the model as
-    it is now, with new adapters the base model; with `reference="base"` it has none, as before 0.27, which differs
-    where they come from a folder; with "checkpoint" a model without adapters is loaded anew for it, see
+    it is now, with new adapters the base model; with `reference="base"` it has none, as from 0.15 to 0.26, which
+    differs where they come from a folder; with "checkpoint" a model without adapters is loaded anew for it, see
     `load_reference`. The other arguments are GRPOConfig's, with its names and defaults (`epochs`: num_train_epochs).
     `max_prompt_length`, of releases before 0.26, cuts longer prompts. `trl`: prompts and log lines are as in that
     release, see facts/releases/prompts.py; `start_token` and `truncation_side` are its own where they are None.
-    `only_eos_token`, of releases before 1.14.2, ends completions at the tokenizer's end token alone, not at every one
-    of the checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0 before
-    0.16) where it isn't `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
+    `only_eos_token`, of releases from 0.16 to 1.14.1, ends completions at the tokenizer's end token alone, not at every
+    one of the checkpoint's generation_config.json; `loss_temperature` divides the logits of log-probabilities (1.0
+    before 0.16) where it isn't `temperature`; `checkpoint_fills` says which sampling settings that file replaces, see
     `Release.checkpoint_fills`; `dealing` is how micro-steps share a generation batch (dealing.py), `leftovers` what
     becomes of an epoch's prompts that fill none (prompt_order.py); without `divides_by_made` a step of fewer
     micro-steps is divided by `accumulation` all the same, see `Release.divides_by_made`.
@@ -175,7 +175,7 @@ class GRPOBatches:
         self.rows = math.prod(self._source) * self.steps_per_epoch if max_steps > 0 else len(self._rows)
         self.state = TrainerState(max_steps=self.steps, num_train_epochs=math.ceil(self.steps / self.steps_per_epoch))
 
-        self._whole_spread = trl is None or release(trl).logs_whole_spread or scale_rewards == "batch"
+        self._whole_spread = release(trl).logs_whole_spread or scale_rewards == "batch"
         as_release = prompt_settings(self.KIND, trl, tokenizer, start_token, truncation_side)
         self._prompts = tokenised_prompts(
             self._rows, tokenizer, max_prompt_length, chat_template_kwargs or {}, **as_release

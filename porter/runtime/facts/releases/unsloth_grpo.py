@@ -24,12 +24,12 @@ WHOLE_AGAIN = (2026, 2, 1)  # the first that takes the loss of a micro-step at o
 
 def loss_parts(unsloth: str | None) -> int | None:
     """`loss_parts=` of the batches where nothing says `unsloth_num_chunks`: -1, each row, or None, no parts."""
-    return -1 if unsloth and OWN_SINCE <= version_key(unsloth) < WHOLE_AGAIN else None
+    return -1 if OWN_SINCE <= version_key(unsloth or "0") < WHOLE_AGAIN else None
 
 
 def sums_micro_steps(unsloth: str | None) -> bool:
     """Whether a step's gradient was the sum over its micro-steps, not their mean."""
-    return bool(unsloth) and OWN_SINCE <= version_key(unsloth or "0") < DIVIDES_STEPS
+    return OWN_SINCE <= version_key(unsloth or "0") < DIVIDES_STEPS
 
 
 def settings_of_loss(unsloth: str | None) -> dict[str, Any]:
