@@ -12,6 +12,7 @@ from ..engine.dating.row_order import shuffling_in
 from ..engine.draft.findings import NO_FAMILY, NO_TASK
 from ..engine.reading.checkpoints.saved_adapters import is_merged_into
 from ..engine.reading.kbit_preparation import say_float32_between
+from ..engine.reading.precision import launched_as
 from ..engine.reading.quantization import when_quantised
 from ..engine.receipts.marking import about, also
 from ..engine.script.callback_methods import EVENTS, TOKENIZER, in_callback, is_callback, parameters_of, rest_reads
@@ -79,6 +80,7 @@ __all__ = [
     "is_in_reach",
     "is_merged_into",
     "known_families",
+    "launched_as",
     "made_by",
     "makers",
     "metrics_of",

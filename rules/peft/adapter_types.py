@@ -14,7 +14,7 @@ import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import constants, date, history, plain_version, release_of, role_uses, version_key
-from porter.packs.training import when_quantised
+from porter.packs.training import launched_as, when_quantised
 
 PART_OF = "peft"
 RULE = "TP202"
@@ -66,10 +66,10 @@ def _has_copies(porting: Porting) -> bool:
     """Whether the launcher trains float32 copies of weights in half precision."""
     if True not in (porting.known("precision.bf16"), porting.known("precision.fp16")):
         return False
-    launched = str(porting.known("mesh.distributed_type", "")).rpartition(".")[2].upper()
-    if launched == "DEEPSPEED" or porting.known("mesh.zero"):
+    launched = launched_as(porting)
+    if launched == "deepspeed" or porting.known("mesh.zero"):
         return True
-    if launched != "FSDP" and not porting.known("mesh.fsdp"):
+    if launched != "fsdp" and not porting.known("mesh.fsdp"):
         return False
     release = release_of(porting, "accelerate") or _of_its_day(porting, "accelerate")
     return release is None or version_key(release) >= FSDP_COPIES

@@ -14,6 +14,7 @@ from porter.packs.script import role_uses
 from porter.packs.training import (
     has_anothers_adapters,
     is_merged_into,
+    launched_as,
     plain_versions,
     short_name,
     table_of,
@@ -72,8 +73,8 @@ def load_reference(porting: Porting) -> None:
 def _sharded(porting: Porting) -> str:
     """How the run parts its weights, where its trainer's reference is loaded for that; "" for a copy."""
     stages = (setting.value for setting in porting.settings if STAGE in (setting.row, setting.name))
-    launched = str(porting.known("mesh.distributed_type", "")).rpartition(".")[2].upper()
-    found = {"ZeRO-3": "3" in map(str, stages), "FSDP": launched == "FSDP" or bool(porting.known("mesh.fsdp"))}
+    fsdp = launched_as(porting) == "fsdp" or bool(porting.known("mesh.fsdp"))
+    found = {"ZeRO-3": "3" in map(str, stages), "FSDP": fsdp}
     ways = (way for way, since in LOADS_SHARDED.items() if found[way] and not is_before(porting, "trl", since))
     return next(ways, "")
 

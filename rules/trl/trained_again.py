@@ -16,7 +16,7 @@ import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Module, argument_of, calls_of, function_around, inside, origins, role_uses
-from porter.packs.training import Training, table_of
+from porter.packs.training import Training, launched_as, table_of
 
 PART_OF = "trl"
 RULE = "TP111"
@@ -79,8 +79,7 @@ def why_not_anew(porting: Training) -> str:
     assert porting.trainer is not None
     if table_of(porting, porting.trainer).kind not in KINDS:
         return "The port of a trainer that samples has its rounds planned from the start"
-    launched = str(porting.known("mesh.distributed_type", "")).rpartition(".")[2].upper()
-    if launched in ("FSDP", "DEEPSPEED") or porting.known("mesh.fsdp") or porting.known("mesh.zero"):
+    if launched_as(porting) in ("fsdp", "deepspeed") or porting.known("mesh.fsdp") or porting.known("mesh.zero"):
         return "Under FSDP and DeepSpeed the optimizer of the time before isn't kept as it was"
     if porting.resumes:
         return "What a later time resumes from is decided where the trainer is made"

@@ -239,8 +239,12 @@ def under_fsdp(porting: Training) -> bool:
 
 def shards_as_launched(porting: Training) -> bool:
     """Whether the launch config names a way that shards weights."""
-    said = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1]
-    return said.lower() in facts_of(porting.module).shards_weights
+    return launched_as(porting) in facts_of(porting.module).shards_weights
+
+
+def launched_as(porting: Training) -> str:
+    """The launch config's way to use several devices, its `distributed_type` in small letters; "" for none."""
+    return str(porting.known("mesh.distributed_type", "")).rpartition(".")[2].lower()
 
 
 @step(Phase.READ, of="trainer", reads=("family", "model.weights"), settles=("model.compute",))

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 
 from ...engine.loops.parts import loop_parts
+from ...engine.reading.precision import launched_as
 from ...engine.receipts.marking import mark, mark_keywords, unread
 from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
@@ -320,9 +321,10 @@ SETS = re.compile(r"\b(?:Hf|H4)ArgumentParser\b|\bTrlParser\b|deepspeed")
 
 def _deepspeed(porting: Porting) -> bool:
     """Whether DeepSpeed divides gradients: launched with it, or named by the script."""
-    launched = str(porting.known("mesh.distributed_type", "")).rsplit(".", 1)[-1].upper()
+    if launched_as(porting) == "deepspeed":
+        return True
     named = porting.value("mesh.zero")
-    return launched == "DEEPSPEED" or (named is not None and not _is_field(named) and not named.is_literal(None))
+    return named is not None and not _is_field(named) and not named.is_literal(None)
 
 
 def _is_field(named: Value) -> bool:
