@@ -76,6 +76,28 @@ def test_a_module_that_imports_torch_and_that_nothing_uses_goes(line: str) -> No
     check_becomes(f"{line}\n" + PLAIN, "from datasets import load_dataset", gone=(line,))
 
 
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("import torch; torch.cuda.empty_cache(); print(1)", "print(1)\n"),
+        ("import torch, os; torch.cuda.empty_cache(); print(os.sep)", "import os; print(os.sep)\n"),
+        ("import sys; import peft; print(sys.path)  # where", "import sys; print(sys.path)  # where\n"),
+        ("import peft; import trl", ""),
+        ("if KEY:\n    import torch; torch.cuda.empty_cache()\nprint(KEY)", "if KEY:\n    pass\nprint(KEY)\n"),
+        ("from huggingface_hub import HfFolder; HfFolder.save_token(KEY)", "huggingface_hub.login(KEY)\n"),
+    ],
+)
+def test_of_a_line_of_several_statements_what_nothing_uses_goes(line: str, becomes: str) -> None:
+    gone = ("import torch", "import peft", "import trl", "HfFolder")
+    found = check_becomes(f"KEY = 'x'\n{line}\n" + PLAIN, f"KEY = 'x'\n{becomes}", gone=gone)
+    assert found.status == "ported"
+
+
+def test_a_line_of_several_statements_at_the_top_keeps_what_is_written_there() -> None:
+    text = "from huggingface_hub.hf_api import HfFolder; HfFolder.save_token('x')\n" + PLAIN
+    check_becomes(text, "huggingface_hub.login('x')\n", gone=("HfFolder",))
+
+
 def test_label_smoothers_ignore_index_is_its_value() -> None:
     text = "from transformers.trainer_pt_utils import LabelSmoother\n\nIGNORE = LabelSmoother.ignore_index\n"
     check_becomes(text + PLAIN + "print(IGNORE)\n", "IGNORE = -100\n", gone=("LabelSmoother", "torch"))

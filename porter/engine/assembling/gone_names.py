@@ -15,7 +15,7 @@ from ...source.scopes import ends_the_run
 from ...text.edit import Edit
 from ...text.edits import Spans
 from ..script.porting import Porting
-from ..script.sites import facts_of
+from ..script.sites import absent_packages, facts_of
 
 RULE = "TP007"
 INSTEAD = "take its files, drives and secrets from the TPU VM's own disk and environment"
@@ -51,6 +51,13 @@ def gone_of(module: Module, qualified: str) -> str:
     that may be there.
     """
     return dict(facts_of(module).gone).get(flatten(qualified, (qualified.partition(".")[0],)), "")
+
+
+def is_not_there(module: Module, library: str, source: str) -> bool:
+    """Whether an import that nothing uses, and that needs a library, may well fail where the port runs."""
+    facts = facts_of(module)
+    lacks = library in absent_packages(module) or library in facts.gpu_drivers
+    return lacks or gone_of(module, source) != "" or service_of(module, source) != ""
 
 
 def service_of(module: Module, qualified: str) -> str:

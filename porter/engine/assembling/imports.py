@@ -21,8 +21,8 @@ from ..dating.argument_releases import MARK, ArgumentRelease
 from ..packs.facts import Facts
 from ..script.dead_blocks import is_dead
 from ..script.sites import absent_packages, facts_of, indentation
-from .gone_names import gone_of, is_probe, service_of
-from .left_uses import alias_name, first_of, is_behind, module_of, needed_by
+from .gone_names import is_not_there, is_probe
+from .left_uses import alias_name, aliases_of, first_of, is_behind, module_of, needed_by, root_of, shared_edits
 from .per_file import PASSED_ON, first_place
 
 OURS = ("porter", "porter_runtime")
@@ -60,7 +60,7 @@ def plan_imports(
     section = _section(module, anchor) if anchor is not None else []
     emptied = Spans((edit.start, edit.end) for edit in edits if not edit.new.strip())
     taken = [statement for statement in section if module.span(statement)[0] in emptied]  # by a rule
-    gone |= {statement: [*_aliases(statement)] for statement in taken}
+    gone |= {statement: [*aliases_of(statement)] for statement in taken}
     for statement in gone:
         if statement not in section:
             plan.edits.append(_shrunk(module, statement, gone[statement], elsewhere.get(statement, ())))
@@ -96,25 +96,6 @@ def _top_edit(module: Module, wanted: Sequence[NewImport], statements: Sequence[
     return Edit(offset, offset, text, RULE, "the libraries that the port uses", line, column)
 
 
-def _aliases(statement: cst.CSTNode) -> Sequence[cst.ImportAlias]:
-    node = first_of(statement)
-    if isinstance(node, cst.Import | cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-        return node.names
-    return ()
-
-
-def _root(node: cst.CSTNode, alias: cst.ImportAlias) -> str:
-    if isinstance(node, cst.ImportFrom):
-        if node.relative or node.module is None:
-            return ""
-        inner: cst.BaseExpression = node.module
-    else:
-        inner = alias.name
-    while isinstance(inner, cst.Attribute):
-        inner = inner.value
-    return inner.value if isinstance(inner, cst.Name) else ""
-
-
 def _aliases_to_drop(
     module: Module, edits: Sequence[Edit], new: Sequence[NewImport], moved: Mapping[str, str], plan: ImportPlan
 ) -> tuple[dict[cst.CSTNode, list[cst.ImportAlias]], dict[cst.CSTNode, list[NewImport]]]:
@@ -128,16 +109,16 @@ def _aliases_to_drop(
         if not isinstance(node, cst.SimpleStatementLine):
             continue
         if len(node.body) != 1:
-            _say_shared(module, node, spans, plan)
+            plan.edits += shared_edits(module, node, edits, written, plan.still_used)
             continue
-        for alias in _aliases(node):
+        for alias in aliases_of(node):
             name = alias_name(alias)
             scope = module.scope(node.body[0])
             uses = module.references(name, scope)
             left = [use for use in uses if module.span(use)[0] not in spans]
             if not any(is_behind(module, use, node) for use in left):
                 left = []  # another import of the name, above this one, is theirs
-            root = _root(node.body[0], alias)
+            root = root_of(node.body[0], alias)
             source = next((b.qualified for b in scope.bindings.get(name, ()) if b.node is node.body[0]), "")
             target = moved.get(flatten(source, module.flat))
             # What is written means a new import of that name: accelerate's `logging` gives way to Python's.
@@ -153,33 +134,13 @@ def _aliases_to_drop(
                 if library in absent and not is_dead(module, node):
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
             elif uses or (
-                _is_not_there(module, needed_by(module, node.body[0], alias, ()) or root, source)
+                is_not_there(module, needed_by(module, node.body[0], alias, ()) or root, source)
                 and not is_probe(module, node)
             ):
                 gone.setdefault(node, []).append(alias)
             elif root in absent and module.span(node)[0] not in spans:
                 plan.asked_for.setdefault(root, module.location(node)[0])
     return gone, elsewhere
-
-
-def _is_not_there(module: Module, library: str, source: str) -> bool:
-    """Whether an import that nothing uses, and that needs a library, may well fail where the port runs."""
-    facts = facts_of(module)
-    lacks = library in absent_packages(module) or library in facts.gpu_drivers
-    return lacks or gone_of(module, source) != "" or service_of(module, source) != ""
-
-
-def _say_shared(module: Module, line: cst.SimpleStatementLine, spans: Spans, plan: ImportPlan) -> None:
-    """`import torch; print(torch.__version__)`: a GPU library that a line of several statements imports stays."""
-    if is_dead(module, line):
-        return
-    for small in line.body:
-        for alias in _aliases(small):
-            scope = module.scope(small)
-            left = [use for use in module.references(alias_name(alias), scope) if module.span(use)[0] not in spans]
-            library = needed_by(module, small, alias, left) or _root(small, alias)
-            if left and library in absent_packages(module):
-                plan.still_used.setdefault(library, module.location(left[0])[0])
 
 
 def _section(module: Module, anchor: cst.CSTNode) -> list[cst.SimpleStatementLine]:
@@ -190,7 +151,7 @@ def _section(module: Module, anchor: cst.CSTNode) -> list[cst.SimpleStatementLin
         return []
     body = getattr(module.parents[anchor], "body", ())
     siblings = list(body)
-    if anchor not in siblings:
+    if anchor not in siblings or not _plain_import(anchor):
         return []
     index = siblings.index(anchor)
     first = last = index
@@ -223,7 +184,7 @@ def _still_bound(
     """(module, clause) of the imports that stay in the section, or at the top of the file in front of new code."""
     kept: set[tuple[str, str]] = set()
     for statement in (*section, *module.tree.body):
-        for alias in _aliases(statement):
+        for alias in aliases_of(statement):
             is_late = statement not in section and _is_late(module, statement, alias_name(alias), edits)
             if alias not in gone.get(statement, ()) and not is_late:
                 kept.add((module_of(module, first_of(statement), alias), module.code(alias).rstrip(", ")))
@@ -245,7 +206,7 @@ def _shrunk(
 ) -> Edit:
     start, end = module.span(statement)
     line, column = module.location(statement)
-    kept = [alias for alias in _aliases(statement) if alias not in gone]
+    kept = [alias for alias in aliases_of(statement) if alias not in gone]
     names = ", ".join(alias_name(alias) for alias in gone)
     reason = f"nothing uses {names} any more"
     indent = indentation(module.text, start)
@@ -326,8 +287,8 @@ def _section_edit(
         if index and any(line.comment is None for line in statement.leading_lines):
             groups.append([])
         lost = gone.get(statement, [])
-        kept = [alias for alias in _aliases(statement) if alias not in lost]
-        line = _line_of(module, statement, _aliases(statement))
+        kept = [alias for alias in aliases_of(statement) if alias not in lost]
+        line = _line_of(module, statement, aliases_of(statement))
         if statement in gone and not kept:
             groups[-1].append(ImportLine(line.module, [], line.plain, "", len(groups)))
             continue

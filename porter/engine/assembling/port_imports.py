@@ -116,6 +116,7 @@ def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst
         node
         for node in module.tree.body
         if isinstance(node, cst.SimpleStatementLine)
+        and len(node.body) == 1
         and isinstance(node.body[0], cst.Import | cst.ImportFrom)
         and module.span(node)[0] < first
         and module.code(node).split()[1] != "__future__"
