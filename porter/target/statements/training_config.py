@@ -16,6 +16,9 @@ from .evaluation import LOSSES, evaluates_in_training, evaluates_never
 from .remarks import marked, remarked, remarked_line
 from .trackers import is_named_after_folder, reporters, say_trackers, with_trackers
 
+# What comes behind a callback's on_epoch_end where its strategy is "epoch".
+EVENTS = (("logging", "log.strategy"), ("eval", "eval.strategy"), ("save", "save.strategy"))
+
 
 def training_config(porting: Porting) -> Call:
     """`TrainingConfig(...)`, or `rt.training_config(args, batches)` where the script decides at run time."""
@@ -330,15 +333,6 @@ def _runs(porting: Porting) -> str:
     return f'os.path.join({porting.output_dir()}, "runs")'
 
 
-# What comes behind a callback's on_epoch_end where its strategy is "epoch".
-EVENTS = (("logging", "log.strategy"), ("eval", "eval.strategy"), ("save", "save.strategy"))
-
-
-def _is_epoch(porting: Porting, place: str) -> bool:
-    value = porting.value(place)
-    return value is not None and value.is_literal("epoch")
-
-
 def _callbacks(porting: Porting, code: str) -> list[Arg]:
     tokenizer = porting.names.tokenizer if reads_tokenizer(porting) else ""
     trainers = porting.trainer.argument("callbacks") if porting.trainer is not None else None
@@ -381,7 +375,7 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
     arguments.append(Arg(porting.names.schedule, "schedule"))
     arguments.append(Arg(f"{porting.names.batches}.steps_per_epoch", "steps_per_epoch"))
     arguments += _callbacks(porting, callbacks)
-    if by_epoch := [quoted(name) for name, place in EVENTS if callbacks and _is_epoch(porting, place)]:
+    if by_epoch := [quoted(name) for name, place in EVENTS if callbacks and porting.known(place) == "epoch"]:
         arguments.append(Arg(f"[{', '.join(by_epoch)}]", "by_epoch"))
     if metrics:
         arguments.append(Arg(f"{porting.names.batches}.metrics", "metrics"))
