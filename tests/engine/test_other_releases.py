@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,8 +156,6 @@ ASKED = {
 ABOUT: dict[str, tuple[Any, ...]] = {
     "packing_strategy": ("bfd",),
     "joins_documents": (None,),
-    "cuts_prompts_as_tokenizer": ("grpo",),
-    "prompts_as_today": ("grpo",),
     "sums_gradients_of": ("DPOTrainer", None),
 }
 ELSEWHERE = {  # than in Release
@@ -170,8 +169,12 @@ ELSEWHERE = {  # than in Release
 }
 
 
-def answers(release: Release, names: str) -> list[Any]:
-    return [getattr(release, name)(*ABOUT[name]) if name in ABOUT else getattr(release, name) for name in names.split()]
+OF_PROMPTS = ("cuts_prompts_as_tokenizer", "prompts_as_today")  # are of a kind of trainer
+
+
+def answers(release: Release, names: str, kind: str) -> list[Any]:
+    about = ABOUT | dict.fromkeys(OF_PROMPTS, (kind,))
+    return [getattr(release, name)(*about[name]) if name in about else getattr(release, name) for name in names.split()]
 
 
 @pytest.mark.parametrize(
@@ -190,8 +193,18 @@ def test_habits_change_where_the_runtime_does(library: str, make: Callable[[str]
         assert habit.does in ASKED, f"say in ASKED what the runtime asks for: {habit.does}"
         for bound in filter(None, (habit.since, habit.until)):
             first = sum(version_key(release) < version_key(bound) for release in releases)
-            before, after = (answers(make(releases[at]), ASKED[habit.does]) for at in (first - 1, first))
-            assert before != after, f"{library} {bound}: {habit.does}"
+            for kind in habit.kinds:
+                before, after = (answers(make(releases[at]), ASKED[habit.does], kind) for at in (first - 1, first))
+                assert before != after, f"{library} {kind} {bound}: {habit.does}"
+
+
+@pytest.mark.parametrize("library", ["trl", "transformers"])
+def test_habits_are_about_places_that_tables_fill(library: str) -> None:
+    tables = [tomllib.loads(file.read_text()) for file in rules_folder().glob("*/tables/*.toml")]
+    places = {field.get("place") for table in tables for field in table.get("fields", {}).values()}
+    habits = read_habits(rules_folder() / library)
+    named = {place for habit in habits.each for place in (*habit.where, *habit.without, *habit.unless)}
+    assert named | {*habits.told} <= places
 
 
 def test_the_order_of_rows_changed_where_habits_say() -> None:
