@@ -37,22 +37,23 @@ def say_kept_columns(porting: Training) -> None:
         return
     if not _has_texts(porting, site):
         return
-    collator = site.argument("data_collator")
+    collator, by_unsloth = site.argument("data_collator"), "unsloth" in porting.module.roots
     if collator is None or collator.value.is_literal(None):
-        if "unsloth" in porting.module.roots or version_key(release) >= OWN_COLLATOR:
+        if by_unsloth or version_key(release) >= OWN_COLLATOR:
             return
-        keeps, made, fix = f"TRL {release}", "its collator", "--source-trl VERSION if it ran on another: from 0.16.1 on"
+        keeps, made = f"TRL {release}", "its collator"
+        fix = "Say --source-trl VERSION if it ran on another: from 0.16.1 on it trains."
     else:
         made = _padding(porting, collator)
-        unsloth = plain_version(porting.versions.get("unsloth", "")) if "unsloth" in porting.module.roots else ""
-        if not made or ("unsloth" in porting.module.roots and not _kept_by(unsloth)):
+        unsloth = plain_version(porting.versions.get("unsloth", ""))
+        if not made or (by_unsloth and not _kept_by(unsloth)):
             return
-        keeps, fix = f"Unsloth {unsloth}" if unsloth else f"TRL {release}", ""
+        keeps = f"Unsloth {unsloth}" if by_unsloth else f"TRL {release}"
+        fix = "Leave remove_unused_columns out, with which it trains there, too."
     message = (
         f"remove_unused_columns=False: {keeps} leaves the text in its rows, of which {made} can make no tensor. The "
         "GPU run ends at its first batch; the port trains on the tokens."
     )
-    fix = f"Say {fix} it trains." if fix else "Leave remove_unused_columns out, with which it trains there, too."
     porting.find(site.rule, "warning", message, fix, asked.line, asked.column)
 
 
