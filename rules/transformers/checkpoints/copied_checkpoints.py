@@ -16,7 +16,7 @@ import libcst as cst
 
 from porter.packs.api import Phase, Porting, loads_best, step
 from porter.packs.script import parameter_of
-from porter.packs.training import in_callback, is_behind
+from porter.packs.training import facts_of, in_callback, is_behind
 
 from .read_checkpoints import LAST
 
@@ -29,7 +29,6 @@ TAKES = frozenset(
     upload_folder upload_large_folder upload_file upload_directory add_dir add_file log_artifacts log_artifact log_model
     """.split()
 )
-SHELLS = frozenset("run call check_call check_output Popen system popen".split())
 COMMAND = re.compile(r"""["'\s](?:cp|mv|ln|rsync|zip|tar|gsutil|aws|rclone|scp|huggingface-cli|hf)["'\s]""")
 TARGETS = frozenset("dst dest target dst_dir".split())  # keywords for where something goes
 OWN = re.compile(r"""/?trainer_state\.json["']?\)?$""")  # the port's checkpoints have it
@@ -128,7 +127,7 @@ def _path(porting: Porting, node: cst.BaseExpression) -> cst.BaseExpression:
 def _takes(porting: Porting, call: cst.Call, given: cst.CSTNode) -> bool:
     """Whether a call takes the folder that it is given as an argument, or whose method it is, with what is in it."""
     name = _name(porting, call)
-    if name in SHELLS and isinstance(given, cst.Arg):
+    if porting.module.qualified(call.func) in facts_of(porting.module).starts and isinstance(given, cst.Arg):
         return COMMAND.search(f" {porting.module.code(given.value)}") is not None
     if name not in TAKES:
         return False
