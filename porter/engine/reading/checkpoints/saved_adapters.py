@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
+from ....runtime.facts.releases import release as trl_release
 from ...script.fill_from_tables import fill_site, plain_version, table_of
 from ...script.flow import origins, put_in_again
 from ...script.following.trainers_before import was_trained
@@ -17,8 +18,8 @@ from ...script.sites import Argument, Site, facts_of
 from ...script.training import Training
 
 # The first release of TRL whose reference is a copy of the adapter that training starts from; before, the base alone.
-COPIES_ADAPTER = {"dpo": (0, 29), "kto": (1, 2), "grpo": (0, 27), "rloo": (0, 27)}
-COPIED_ALL = (0, 15)  # until then GRPOTrainer's reference was a copy of the whole model, but for its own peft_config
+COPIES_ADAPTER = {"dpo": (0, 29), "kto": (1, 2)}
+POLICIES = ("grpo", "rloo")  # whose reference the runtime knows by the release
 
 
 def is_saved(porting: Training, site: Site) -> bool:
@@ -70,7 +71,7 @@ def leaves_adapter_out(porting: Training) -> bool:
     by a trainer before this one, may be trained on."""
     trainer = porting.trainer
     assert trainer is not None
-    policy = table_of(porting, trainer).kind in ("grpo", "rloo")
+    policy = table_of(porting, trainer).kind in POLICIES
     if not policy or starts_from_adapter(porting) or porting.known("loss.beta") == 0:
         return False
     injected = [site for site in porting.sites if site.role == "inject"]
@@ -92,7 +93,7 @@ def starts_from_adapter(porting: Training) -> bool:
     assert trainer is not None
     release = plain_version(porting.versions.get(trainer.qualified.partition(".")[0], ""))
     kind = table_of(porting, trainer).kind
+    if kind in POLICIES:
+        return trl_release(release or None).policy_reference == "start"
     first = COPIES_ADAPTER.get(kind)
-    if kind == "grpo" and release and version_key(release) < COPIED_ALL:
-        return True
     return first is not None and (not release or version_key(release) >= first)
