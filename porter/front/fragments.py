@@ -18,11 +18,14 @@ Another case of the folder takes the standard script's place with `of`, and `swa
 
     of = "loop_plain"                           # cases/loop_plain/before.py
     swaps = [["get_linear_schedule", "get_cosine_schedule"]]
+
+With `notebook = true` the script is the one cell of a notebook, and may have shell lines.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -35,7 +38,7 @@ from .port_file import port_file
 
 PARTS = ("imports", "setup", "model", "config", "trainer", "behind")
 KINDS = ("SFT", "DPO", "ORPO", "CPO", "KTO", "GRPO", "RLOO")
-KEYS = ("rule", "kind", *PARTS, "of", "swaps", "adds", "takes")
+KEYS = ("rule", "kind", "notebook", *PARTS, "of", "swaps", "adds", "takes")
 
 SCRIPT = """\
 {imports}from datasets import load_dataset
@@ -63,7 +66,7 @@ def read_fragments(case: Path) -> list[dict[str, Any]]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"is no TOML: {error}", case, fix="mend it") from None
     more = data.pop("more", [])
-    kept = {name: value for name, value in data.items() if name in PARTS}
+    kept = {name: value for name, value in data.items() if name in (*PARTS, "notebook")}
     found = [data, *({**kept, **further} for further in more)]
     for each in found:
         if each.get("kind", "SFT") not in KINDS:
@@ -108,13 +111,20 @@ def port_fragment(data: Mapping[str, Any], options: Options) -> tuple[Port, Port
     bare = {"of": data["of"]} if "of" in data else {"kind": data.get("kind", "SFT")}
     if bare.get("kind") in ("GRPO", "RLOO"):
         bare |= {name: data[name] for name in ("trainer",) if name in data}
+    write = _notebook_of if data.get("notebook") else str
     with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "train.ipynb" if data.get("notebook") else "train.py")
         ports = []
         for parts in (data, bare):
-            path = Path(folder, "train.py")
-            path.write_text(script_of(parts), encoding="utf-8")
+            path.write_text(write(script_of(parts)), encoding="utf-8")
             ports.append(port_file(path, options))
         return ports[0], ports[1]
+
+
+def _notebook_of(text: str) -> str:
+    """The notebook whose one cell holds a script."""
+    cell: dict[str, Any] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": [], "source": text}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
 def differences(data: Mapping[str, Any], port: Port, base: Port) -> Iterator[str]:
@@ -134,7 +144,7 @@ def differences(data: Mapping[str, Any], port: Port, base: Port) -> Iterator[str
 def again(port: Port, options: Options) -> str:
     """What porting the port changes; empty where nothing."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "train.py")
+        path = Path(folder, "train.ipynb" if port.notebook else "train.py")
         path.write_bytes(port.data)
         found = port_file(path, options).edits
     return f"porting the port changes it, first at line {found[0].line} by {found[0].rule}" if found else ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import libcst as cst
 
 from ....runtime.facts.field_tables import version_key
-from ....runtime.facts.releases import release as trl_release
+from ....runtime.facts.releases import release as release_facts
 from ...script.fill_from_tables import fill_site, plain_version, table_of
 from ...script.flow import origins, put_in_again
 from ...script.following.trainers_before import was_trained
@@ -94,6 +94,6 @@ def starts_from_adapter(porting: Training) -> bool:
     release = plain_version(porting.versions.get(trainer.qualified.partition(".")[0], ""))
     kind = table_of(porting, trainer).kind
     if kind in POLICIES:
-        return trl_release(release or None).policy_reference == "start"
+        return release_facts(release or None).policy_reference == "start"
     first = COPIES_ADAPTER.get(kind)
     return first is not None and (not release or version_key(release) >= first)
