@@ -59,6 +59,23 @@ def test_schedules(settings: str, schedule: str) -> None:
     assert f"schedule = {schedule}" in after(settings).replace("'polynomial'", '"polynomial"')
 
 
+@pytest.mark.parametrize(
+    ("release", "name", "schedule"),
+    [
+        ("0.15.2", "polynomial", "rt.hf_schedule('polynomial', 1e-4, warmup_ratio=1, steps=batches.steps)"),
+        ("1.16.0", "polynomial", "rt.hf_schedule('polynomial', 1e-4, warmup_steps=1, steps=batches.steps)"),
+        ("0.15.2", "cosine", "warmup_steps = math.ceil(1 * batches.steps)"),
+        ("1.16.0", "cosine", "0.0, 1e-4, warmup_steps=1, decay_steps=max(batches.steps, 2))"),
+    ],
+)
+def test_a_ratio_of_one_is_all_steps_before_transformers_5_and_one_from_there_on(
+    release: str, name: str, schedule: str
+) -> None:
+    settings = f"learning_rate=1e-4, lr_scheduler_type='{name}', warmup_ratio=1"
+    text = PLAIN.replace("SFTConfig('out')", f"SFTConfig('out', {settings})")
+    assert schedule in port(text, source_trl=release).after
+
+
 def test_a_ratio_of_warmup_is_calculated_once() -> None:
     written = after("warmup_ratio=0.03")
     assert "import math\n" in written and written.count("math.ceil(0.03 * batches.steps)") == 1

@@ -192,6 +192,9 @@ def warmup_steps(porting: Porting, steps: str) -> str | None:
     if warmup is None or warmup.is_literal(None, 0, 0.0):
         return "0"
     if place == "schedule.warmup_ratio":
+        older = version_key(porting.versions.get("transformers", "5")) < (5,)
+        if not older and warmup.known and float(warmup.literal) >= 1:
+            return str(int(float(warmup.literal)))  # a count: transformers 5 takes the ratio for warmup_steps
         return _ceil(porting, porting.text(place), steps)
     if not warmup.known or _part_of_a_step(porting):
         return None
