@@ -223,7 +223,9 @@ class Events:
 
     def ends_epoch(self, step: int) -> bool:
         """Whether an epoch ends with a step: also one that the run's end cuts off."""
-        return bool(self._steps_per_epoch) and (step % (self._steps_per_epoch or 1) == 0 or step == self._last)
+        if not self._steps_per_epoch:
+            return False
+        return step % self._steps_per_epoch == 0 or step == self._last
 
     def epoch(self, train_ctx: Any, step: int) -> None:
         self._at(step)

@@ -105,8 +105,10 @@ def _say_contradiction(porting: Training, site: Site) -> None:
         version, _, why = porting.versions.get(library, "").partition(" ")
         asks = [each for each in asked_for(porting, library) if not (each.against or each.shown or each.left)]
         taken = next((each for each in asks if f"{each.where}: {spelled(library, each.pins)}" in why), None)
-        for asked in asks if taken is not None else ():
-            if taken is None or asked.where == taken.where or all(fits(version, *pin) for pin in asked.pins):
+        if taken is None:
+            continue
+        for asked in asks:
+            if asked.where == taken.where or all(fits(version, *pin) for pin in asked.pins):
                 continue
             severity: Severity = "info" if _kind(asked) == _kind(taken) else "warning"
             other = f"{asked.where} for {spelled(library, asked.pins)}"
