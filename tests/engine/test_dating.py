@@ -24,6 +24,9 @@ from .dated_scripts import SCRIPT
         ("git+https://github.com/huggingface/trl@v0.7.10-Some-Model", [("==", "0.8.0")]),  # a preview of the next
         ("git+https://github.com/huggingface/trl@v0.7-release", [("==", "0.7")]),
         ("git+https://github.com/huggingface/trl@1234abc", []),
+        ("git+https://github.com/huggingface/trl.git@e95f9fb74a3c3647b", [(">=", "0.14.0"), ("<", "0.15.0")]),
+        ("git+https://github.com/huggingface/trl.git@e95f9f", []),  # too short to be sure
+        ("git+https://github.com/a-fork/trl@e95f9fb # or trl.git@e95f9fb", [(">=", "0.14.0"), ("<", "0.15.0")]),
         ('if trl.__version__ < "0.9":', []),
         ("pip install trlx==0.7", []),
         ("!pip install trl==0.7.10\n!pip install -U trl", []),

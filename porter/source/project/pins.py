@@ -27,7 +27,7 @@ from .requirements import (
     in_file,
     lists_in,
     requirement,
-    tags_in,
+    revisions_in,
     without_messages,
 )
 
@@ -353,7 +353,7 @@ def _in_script(text: str, library: str) -> list[tuple[str, str]]:
         )
         begins = re.search(rf"__version__\.startswith\(\s*[\"']{VERSION}", line)
         pins += [(found[1], found[2])] if found else [("==", begins[1])] if begins else []
-    return [*pins, *tags_in(text, library)]
+    return [*pins, *dict.fromkeys(pin for revision in revisions_in(text, library) for pin in revision)]
 
 
 def _upgrades(text: str, library: str) -> bool:

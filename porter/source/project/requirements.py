@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from ...releases.git_commits import releases_around
 from ...releases.versions import Pin
 
 INSTALLS = re.compile(
@@ -31,10 +32,17 @@ VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
 PIP = re.compile(r"\bpip3?\b")
 
 
-def tags_in(text: str, library: str) -> list[Pin]:
-    """The releases that git tags name, `transformers@v4.49.0`; a preview, `@v4.49.0-Gemma-3`, is of the next one."""
-    found = re.findall(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@{VERSION}(-\w[\w.-]*)?(?![\w.])", text)
-    return [("==", _next_minor(tag) if behind and not OF_RELEASE.match(behind) else tag) for tag, behind in found]
+def revisions_in(text: str, library: str) -> list[list[Pin]]:
+    """What each git address asks for: the release of a tag, `transformers@v4.49.0`, of a preview's, `@v4.49.0-Gemma-3`,
+    the next one; of a commit, `trl.git@e95f9fb`, those that it came behind."""
+    found: list[list[Pin]] = []
+    for named in re.findall(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@([\w.-]*\w)", text):
+        if tag := re.fullmatch(rf"{VERSION}(-\w[\w.-]*)?", named):
+            preview = tag[2] and not OF_RELEASE.match(tag[2])
+            found.append([("==", _next_minor(tag[1]) if preview else tag[1])])
+        elif re.fullmatch(r"[0-9a-f]{7,40}", named) and (around := releases_around(library, named)):
+            found.append([("==", around[0])] if not around[1] else [(">=", around[0]), ("<", around[1])])
+    return found
 
 
 def _next_minor(release: str) -> str:
@@ -95,8 +103,8 @@ def _of_row(line: str) -> str:
 def in_command(command: str, library: str) -> list[Pin]:
     """What the last `pip install` of a line that names a version asks for."""
     for part in re.split(r"&&|\|\||;", command)[::-1]:
-        if tags := tags_in(part, library):
-            return tags[:1]
+        if revisions := revisions_in(part, library):
+            return revisions[0]
         conda = "conda" in part or "mamba" in part
         if found := requirement(part, library, start=r"(?<![\w./-])", conda=conda):
             return found
@@ -118,8 +126,8 @@ def in_file(text: str, library: str) -> list[tuple[str, str]]:
         if caret[1] is None:
             return [("==", caret[2])]
         return [(">=", caret[2]), ("<", ".".join(map(str, [*parts[:keep], parts[keep] + 1])))]
-    if tags := tags_in(text, library):
-        return tags[:1]
+    if revisions := revisions_in(text, library):
+        return revisions[0]
     return requirement(text, library, start=r"(?m)(?:^[ \t\-\"']*|[\[,][ \t]*[\"'])", conda=True)
 
 
