@@ -1,17 +1,19 @@
-"""Keywords of the config at Unsloth's trainers (`report_to=`, `logging_steps=`, `beta=`), which TRL's own refuse.
+"""Keywords at Unsloth's trainers that TRL's own refuse: the config's (`report_to=`, `beta=`), and `tokenizer=`.
 
 What it does: takes them out where the arguments say the same, and where Unsloth loses them: in a release that the
 script names, and in any where they change nothing that is trained, which is said. In a named release that makes a
-config of the arguments and of them, they hold, and not what the arguments say.
+config of the arguments and of them, they hold, and not what the arguments say. What neither the trainer nor its config
+has is lost by every release in which the script runs. `tokenizer=` is the trainer's processing_class.
 Why: Unsloth moves what the trainer doesn't take into a config that it makes, beside TRL 0.13 and later; from 2025.5.8
-on it makes none where `args` is there already, and loses it (see lost_keywords.py).
+on it makes none where `args` is there already, and loses it (see lost_keywords.py). Before, a config that has no such
+keyword raises.
 """
 
 from __future__ import annotations
 
-from porter.packs.api import Argument, Phase, step
+from porter.packs.api import Argument, Phase, Site, step
 from porter.packs.script import plain_version, version_key
-from porter.packs.training import Training, about, config_table, short_name
+from porter.packs.training import Training, about, config_table, short_name, table_of
 
 from ._release import is_patched, unsloth_version
 from .lost_keywords import LOST_SINCE, arguments_call, loses_keywords, names_release
@@ -41,9 +43,13 @@ def settle_moved(porting: Training) -> None:
         return
     for argument in site.arguments:
         source, row = f"{short_name(site)}.{argument.name}", rule.table.row(argument.name)
-        if not porting.findings.has(source) or row is None:
+        if not porting.findings.has(source):
             continue
-        if _says_the_same(porting, argument):
+        if argument.name == "tokenizer":
+            _rename(porting, site, argument)
+        elif row is None:
+            _lose_unknown(porting, site, argument)
+        elif _says_the_same(porting, argument):
             porting.withdraw(source)
             porting.change_fate(source, fate="dropped", target="", reason="the arguments say the same")
         elif loses_keywords(porting) and (names_release(porting) or argument.name in QUIET):
@@ -59,6 +65,36 @@ def settle_moved(porting: Training) -> None:
 
         elif _holds(porting):
             _hold(porting, source, argument)
+
+
+def _rename(porting: Training, site: Site, argument: Argument) -> None:
+    """`tokenizer=` of a class that never had it: Unsloth hands it on as processing_class."""
+    row, source = table_of(porting, site).table.row("processing_class"), f"{short_name(site)}.{argument.name}"
+    if row is None or not is_patched(porting, site) or site.argument("processing_class") is not None:
+        return
+    porting.withdraw(source)
+    reason = "Unsloth hands it on as processing_class"
+    porting.change_fate(source, fate="exact", target=row.target, reason=reason)
+    porting.fill({row.place: argument.value})
+    for field in [field for field in porting.fields if field.source == source]:
+        about(porting, field, [row.place])
+
+
+def _lose_unknown(porting: Training, site: Site, argument: Argument) -> None:
+    """A keyword that neither the trainer nor its config has: every release of Unsloth that runs with it loses it."""
+    short, since = short_name(site), ".".join(map(str, LOST_SINCE))
+    if not is_patched(porting, site) or argument.name.startswith("argument ") or site.argument("args") is None:
+        return
+    if names_release(porting) and version_key(unsloth_version(porting)) < LOST_SINCE:
+        return  # the GPU run ends there
+    source = f"{short}.{argument.name}"
+    porting.withdraw(source)
+    porting.change_fate(
+        source, fate="dropped", target="", reason="Unsloth loses what neither TRL's class nor its config has"
+    )
+    lost = f"neither {short} nor its config has it; Unsloth loses it from {since} on, and ends before."
+    message = f"{source}={argument.text}: {lost}"
+    porting.find(PART_OF, "warning", message, "Take it out; it has no effect.", argument.line, argument.column)
 
 
 def _holds(porting: Training) -> bool:

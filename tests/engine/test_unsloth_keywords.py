@@ -69,3 +69,44 @@ def test_where_nothing_names_the_release_the_port_does_what_is_written_and_says_
     kept = GIVEN_BESIDE.replace("trainer = ", 'args = TrainingArguments("out")\nprint(args)\ntrainer = ')
     found = port(kept.format(config="args", install="pip install unsloth==2026.6.8", given=GIVEN, of_model=2048))
     assert "packing=True" in found.after and said_lost(found) == ["warning"]
+
+
+def refused(found: Port) -> bool:
+    return any("preprocessing_num_workers is not a keyword" in each.message for each in found.findings)
+
+
+@pytest.mark.parametrize("install", ["", "pip install unsloth==2025.5.8"])
+def test_what_neither_the_trainer_nor_its_config_has_is_lost_in_every_release_that_runs(install: str) -> None:
+    found = given_beside(OWN, install, ", preprocessing_num_workers=4, packing=False")
+    assert not refused(found) and said_lost(found) == ["warning"]
+    assert [row.fate for row in found.fields if row.source.endswith("preprocessing_num_workers")] == ["dropped"]
+
+
+def test_what_neither_has_ends_the_run_where_unsloth_makes_a_config_of_it_and_of_trls_own_trainer() -> None:
+    given = ", preprocessing_num_workers=4, packing=False"
+    assert refused(given_beside(OWN, "pip install unsloth==2025.5.7", given))
+    trls = GIVEN_BESIDE.replace("from unsloth import FastLanguageModel\n", "").replace(
+        "rows =", "from unsloth import FastLanguageModel\nrows ="
+    )
+    assert refused(port(trls.format(config=OWN, install="", given=given, of_model=512)))
+
+
+GRPO = """from unsloth import FastLanguageModel
+from datasets import load_dataset
+from trl import GRPOConfig, GRPOTrainer
+
+rows = load_dataset("x", split="train")
+model, words = FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", max_seq_length=512)
+model = FastLanguageModel.get_peft_model(model, r=8)
+trainer = GRPOTrainer(
+    model, args=GRPOConfig("out"), train_dataset=rows, reward_funcs=lambda completions, **kwargs: [0.0], tokenizer=words
+)
+trainer.train()
+"""
+
+
+def test_a_tokenizer_is_the_processing_class_of_unsloths_trainers_alone() -> None:
+    found = port(GRPO)
+    assert found.status == "ported" and [row.fate for row in found.fields if "tokenizer" in row.source] == ["exact"]
+    trls = "from trl import GRPOConfig, GRPOTrainer\n"
+    assert port(trls + GRPO.replace(trls, "")).status == "partial"
