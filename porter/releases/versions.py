@@ -64,5 +64,5 @@ def can_meet(pins: Iterable[Pin]) -> bool:
 
 def _next(version: str) -> tuple[int, ...]:
     """What comes after every release that begins like `version`: (0, 9) after 0.8."""
-    *front, last = (int(part) for part in version.lstrip("v").split("."))
+    *front, last = (int(part) for part in re.findall(r"\d+", re.split(r"[a-z+]", version.lstrip("v"), maxsplit=1)[0]))
     return key(".".join(map(str, [*front, last + 1])))

@@ -21,7 +21,7 @@ from .dated_scripts import SCRIPT
         ('# pip install "trl>=0.7,<0.9"', [(">=", "0.7"), ("<", "0.9")]),
         ('assert trl.__version__ == "0.8.6"', [("==", "0.8.6")]),
         ("git+https://github.com/huggingface/trl.git@v0.7.10", [("==", "0.7.10")]),
-        ("git+https://github.com/huggingface/trl@v0.7.10-Some-Model", [("==", "0.8.0")]),  # a preview of the next
+        ("git+https://github.com/huggingface/trl@v0.7.10-Some-Model", [("==", "0.8.0.dev0")]),  # on the way to the next
         ("git+https://github.com/huggingface/trl@v0.7-release", [("==", "0.7")]),
         ("git+https://github.com/huggingface/trl@1234abc", []),
         ("git+https://github.com/huggingface/trl.git@e95f9fb74a3c3647b", [(">=", "0.14.0"), ("<", "0.15.0")]),
@@ -48,6 +48,10 @@ def test_a_script_pins_a_release(text: str, pins: list[tuple[str, str]]) -> None
         ('trl = "^0.8.6"\n', [(">=", "0.8.6"), ("<", "0.9")]),
         ('name = "trl"\nversion = "0.9.6"\n', [("==", "0.9.6")]),
         ("  - trl=0.8.6\n", [("==", "0.8.6")]),
+        ("- name: trl\n  version: 0.8.6\n", [("==", "0.8.6")]),
+        ("Package      Version\n------------ -------\ntrl          0.8.6\n", [("==", "0.8.6")]),
+        ("trl 0.8.6 pypi_0 pypi\n", [("==", "0.8.6")]),
+        ("trl==0.8.6.dev0\n", [("==", "0.8.6.dev0")]),
         ('dependencies = [\n  "trl~=0.8.1",\n', [("~=", "0.8.1")]),
     ],
 )

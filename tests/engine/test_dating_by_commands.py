@@ -27,6 +27,11 @@ from .dated_scripts import SCRIPT
         ("conda_env.yml", "dependencies:\n  - trl=0.9.6\n", "0.9.6"),
         ("environment.yml", "dependencies:\n  - pip:\n    - trl==0.9.6\n", "0.9.6"),
         ("install.sh", "conda install -y trl=0.9.6\n", "0.9.6"),
+        ("run.sh", "uv run --with trl==0.9.6 --with peft train.py\n", "0.9.6"),
+        ("Dockerfile", "FROM huggingface/trl-gpu:0.9.6\nRUN pip install peft\n", "0.9.6"),
+        ("Dockerfile", "FROM x.dkr.ecr.y.amazonaws.com/huggingface-training:2.1.0-trl0.9.6-gpu-py310\n", "0.9.6"),
+        ("Dockerfile", "FROM huggingface/trl-gpu:0.9.4\nRUN pip install trl==0.9.6\n", "0.9.6"),
+        ("Dockerfile", "FROM nvcr.io/nvidia/pytorch:24.05-py3\n", "1.16.0"),
     ],
 )
 def test_commands_that_install_date_it(tmp_path: Path, file: str, text: str, version: str) -> None:
@@ -208,3 +213,44 @@ def test_a_script_that_installs_the_newest_needs_no_file_beside_it(tmp_path: Pat
     assert found.recipe.versions["trl"].startswith("0.24.0 (requirements.txt" if reads else "1.16.0 (newest table)")
     said = [each.message for each in found.findings if "not read" in each.message]
     assert len(said) == (not reads) and all("which installs the newest trl" in message for message in said)
+
+
+@pytest.mark.parametrize(
+    ("asked", "read"),
+    [
+        # Tags of states on the way to a release, and what such a state calls itself.
+        ("git+https://github.com/huggingface/transformers@v4.49.0-Gemma-3", ("0.15.2", "4.50.0")),
+        ("transformers==4.50.0.dev0", ("0.15.2", "4.50.0")),
+        ("transformers==4.50.0", ("0.16.1", "4.50.0")),
+        ("git+https://github.com/huggingface/transformers@v4.51.3-GLM-4-preview", ("0.17.0", "4.52.1")),
+        ("git+https://github.com/huggingface/transformers@v4.57.0-Some-preview", ("0.27.2", "4.57.6")),
+        ("trl==0.16.0.dev0", ("0.16.0", "4.50")),
+    ],
+)
+def test_a_state_on_the_way_to_a_release_is_of_before_its_day(
+    tmp_path: Path, asked: str, read: tuple[str, str]
+) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{asked}\n")
+    (tmp_path / "train.py").write_text(SCRIPT.replace("Qwen3", "Qwen2.5"))
+    versions = port_file(tmp_path / "train.py").recipe.versions
+    assert (versions["trl"].split()[0], versions["transformers"].split()[0]) == read
+    assert ".dev0" in versions["transformers"] + versions["trl"] or "4.50.0" in asked
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("trl @ git+https://github.com/huggingface/trl.git@0123abcd3c3647b86f251b7e230ec51c64b72bab", "trl at 0123abc"),
+        ("git+https://github.com/huggingface/transformers.git@0dcb46e7", "transformers at 0dcb46e"),
+        ("git+https://github.com/huggingface/trl@0123abc\ntrl==0.9.6", ""),
+        ("git+https://github.com/huggingface/trl@main", ""),  # the newest of some day, as without a pin
+        ("git+https://github.com/huggingface/trl@v0.9.6", ""),
+        ("git+https://github.com/huggingface/trl@e95f9fb", ""),  # behind 0.14
+    ],
+)
+def test_a_commit_is_no_release_and_said(tmp_path: Path, asked: str, said: str) -> None:
+    (tmp_path / "requirements.txt").write_text(f"{asked}\n")
+    (tmp_path / "train.py").write_text(SCRIPT)
+    found = [each for each in port_file(tmp_path / "train.py").findings if "which is no release" in each.message]
+    told = [each.message.replace("the commit ", "") for each in found]
+    assert len(told) == bool(said) and all(said in text and "requirements.txt" in text for text in told)

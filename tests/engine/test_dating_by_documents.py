@@ -59,3 +59,29 @@ def test_another_folder_that_happens_to_lie_beside_the_script_is_not_its_project
     (tmp_path / "one/train.py").write_text(SCRIPT)
     (tmp_path / "other/environment.md").write_text(TABLE)
     assert port_file(tmp_path / "one/train.py").recipe.versions["trl"].startswith("1.16.0")
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("We use trl 0.24.0 and transformers 4.57.1.", ("0.24.0", "4.57.1")),
+        ("- **Framework versions**: transformers 4.57.1, trl 0.24.0,\n  peft 0.18.0 (see below)", ("0.24.0", "4.57.1")),
+        (
+            "Stack: **TRL 0.24.0** `SFTTrainer`; torch 2.9.0+cu130 (driver 595), Transformers v4.57",
+            ("0.24.0", "4.57.6"),
+        ),
+        ("依赖：transformers==4.57.1、trl==0.24.0。", ("0.24.0", "4.57.1")),
+        ("Needs TRL 0.24+ and transformers 4.57.1", ("0.27.2", "4.57.1")),
+        ("TRL 0.24.0 has a bug with transformers 4.57.1", NEWEST),
+        ("Ran on trl 0.24.0 with transformers 4.57.1, later on trl 0.25.0", NEWEST),
+        ("We use TRL 0.24.0", NEWEST),  # of a sentence alone it may be anything
+        ("trl 0.24.0 is what we use.\n\nThe model is trained with transformers 4.57.1", NEWEST),
+    ],
+)
+def test_a_sentence_that_names_several_releases_tells_the_project_s(
+    tmp_path: Path, told: str, expected: tuple[str, str]
+) -> None:
+    (tmp_path / "README.md").write_text(f"# Training\n\n{told}\n")
+    (tmp_path / "train.py").write_text(SCRIPT)
+    versions = port_file(tmp_path / "train.py").recipe.versions
+    assert (versions["trl"].split()[0], versions["transformers"].split()[0]) == expected

@@ -141,6 +141,13 @@ def _needed_by_dated(porting: Training, library: str, asked: Asked) -> list[str]
     return [f"what {first_able}, the first with all that the script uses, needs: {library}>={bounds[first]}"]
 
 
+def texts_around(porting: Training) -> list[tuple[str, str]]:
+    """The script and the files of its project that declare or install, each with its text."""
+    _asked(porting, dated_library(porting.packs))
+    around: Around = porting.answers[AROUND]
+    return [(SCRIPT, porting.module.text), *around.files]
+
+
 def _said(uses: str, lacking: list[str]) -> list[str]:
     return [f"{uses}{lacking[0]}", *lacking[1:]] if lacking else []
 

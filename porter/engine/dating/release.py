@@ -25,6 +25,7 @@ from ..packs.facts import known_releases, release_by_use
 from ..script.fill_from_tables import plain_version
 from ..script.training import Training
 from .asked import asked_for, beside, exact_of, pins_for
+from .between_releases import on_its_way
 from .evidence import SOURCES, Evidence, contradictions, evidence, floors, releases_with_all, short_version
 from .row_order import accelerate_in
 
@@ -34,7 +35,8 @@ class Date:
     """A release and why: `1.16.0 (newest)`; `pinned` when the source itself says so.
 
     `allowed` are all that a range of the source's allows up to the next major release, the oldest first; `day` is that
-    of the script's last commit, where the release is the newest that was out.
+    of the script's last commit, where the release is the newest that was out. `before` is the day on which the release
+    came out, where a state on the way to it is pinned: `4.50.0.dev0`, which the tag v4.49.0-Gemma-3 calls itself.
     """
 
     version: str
@@ -42,6 +44,7 @@ class Date:
     pinned: bool = False
     allowed: tuple[str, ...] = ()
     day: datetime.date | None = None
+    before: datetime.date | None = None
 
     def __str__(self) -> str:
         return f"{self.version} ({self.why})"
@@ -206,6 +209,8 @@ def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) 
     fitting = _out_with(transformers, able, days)
     if transformers.day is not None:
         fitting = [release for release in fitting if history().date("trl", release) <= transformers.day] or fitting[:1]
+    if transformers.before is not None:
+        fitting = [one for one in fitting if history().date("trl", one) < transformers.before] or fitting[:1]
     newest = transformers.version == history().releases("transformers")[-1]
     if newest or not able or not (fitting or transformers.pinned):
         return None
@@ -298,7 +303,8 @@ def date(porting: Training, library: str) -> Date | None:
             if exact is None:
                 continue
             if version_key(exact) >= version_key(releases[0]):
-                return Date(exact, f"{where}: {spelled(library, pins)}", pinned=True)
+                known, before = on_its_way(library, exact)
+                return Date(known, f"{where}: {spelled(library, pins)}", pinned=True, before=before)
             if floor is None:  # its neighbour, of all that are known
                 why = f"{where}: {spelled(library, pins)}, the first that is known"
                 return Date(releases[0], why, pinned=True)
@@ -315,7 +321,8 @@ def date(porting: Training, library: str) -> Date | None:
         if out and out[-1] != fitting[-1]:
             fitting, why = out, f"{why}, and what was out on {day}, when the script was last committed"
         allowed = tuple(fitting) if len(fitting) > 1 and _ends_at_a_major(pins) else ()
-        return Date(fitting[-1], why, pinned=True, allowed=allowed)
+        _, before = on_its_way(library, exact_of(pins) or "")
+        return Date(fitting[-1], why, pinned=True, allowed=allowed, before=before)
     if not dated:
         return None
     row = min(dated, key=lambda row: version_key(row.gone or ""))

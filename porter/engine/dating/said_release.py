@@ -11,6 +11,7 @@ from ..packs.said_by_packs import dated_library, loader, title_of
 from ..script.sites import Site
 from ..script.training import Training
 from .asked import asked_for, beside
+from .between_releases import commits_asked
 from .evidence import SOURCES, contradictions
 from .other_releases import READ_AS
 from .release import release_of
@@ -26,6 +27,7 @@ def say_release(porting: Training) -> None:
         _say_passed_over(porting, site)
         _say_otherwise_asked(porting, site)
         _say_contradiction(porting, site)
+        _say_commits(porting, site)
     if site is None or said.endswith("(newest table)"):
         return
     version, _, why = said.partition(" ")
@@ -119,6 +121,21 @@ def _say_contradiction(porting: Training, site: Site) -> None:
         message = f"{asks_for}, {' and '.join(others[:3])}: read as the first."
         fix = "Say --source-trl VERSION if it was another, and let the files agree."
         porting.find(site.rule, severity, message, fix, site.line, site.column, False)
+
+
+def _say_commits(porting: Training, site: Site) -> None:
+    """A library that is installed at a commit of git, where nothing says which release that was nearest to."""
+    for library in SOURCES:
+        own = library in porting.module.roots or not site.qualified.startswith(f"{loader(porting.packs).library}.")
+        commit = next(commits_asked(porting, library), None) if own else None
+        if commit is None or release_of(porting, library) is not None:
+            continue
+        version, _, why = porting.versions.get(library, "").partition(" ")
+        why = "the newest that is known" if "newest table" in why else why[1:-1]
+        read = f"read as {title_of(porting.packs, library)} {version}, {why}"
+        message = f"{commit[0]} installs {library} at the commit {commit[1]}, which is no release: {read}."
+        fix = "Say --source-trl VERSION: the release that came out behind that commit."
+        porting.find(site.rule, "warning", message, fix, site.line, site.column, False)
 
 
 def _kind(asked: Asked) -> str:

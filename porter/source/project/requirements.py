@@ -1,4 +1,4 @@
-"""Releases that a text asks for: files that declare, commands that install, lists and tables of a README."""
+"""Releases that a text asks for: files that declare, commands that install, lists, tables and sentences of a README."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 from ...releases.git_commits import releases_around
 from ...releases.versions import Pin
+from ...tables import libraries_read
 
 INSTALLS = re.compile(
-    r"(?m)^[^#\n]*\b(?:pip3?|uv|conda|mamba|micromamba|poetry|pdm)\b[^#\n]*\b(?:install|add|create)\b[^#\n]*"
+    r"(?m)^[^#\n]*\b(?:pip3?|uv|conda|mamba|micromamba|poetry|pdm)\b[^#\n]*(?:\b(?:install|add|create)\b|\s--with\s)[^#\n]*"
 )
 # A line of a list or of a table: `trl==0.16.0`, "- **TRL**: 0.16.0", `| trl | 0.16+ |`.
 LISTED = re.compile(
@@ -26,28 +27,45 @@ IN_CELL = re.compile(rf"{NAME}[ \t]+v?(?P<version>\d+(?:\.\d+){{2,}})[\w.+]*", r
 IS_RELEASE = re.compile(r"v?\d+(?:\.\d+)+\S*")
 # A line of pins alone: `torch==2.5.1+cu124  transformers==4.49.0`.
 PINNED = re.compile(r"[ \t>]*[\w.-]+==[\w.+]+(?:[ \t,]+[\w.-]+==[\w.+]+)+[ \t,]*")
+# In a sentence: "trl 0.9.6 and transformers 4.42", "transformers==4.41、trl==0.9".
+TOLD = re.compile(
+    r"(?<![\w./@-])(?P<name>[A-Za-z][\w-]*[A-Za-z])[`*]{0,3}[ \t]*(?P<sign>[=~]=|[<>]=?)?[:：=]?[ \t`*]*"
+    r"v?(?P<version>\d+(?:\.\d+)+)(?:\+\w+)?(?P<more>\+|(?:\.\w+)?)"
+)
+PARAGRAPHS = re.compile(r"\n[ \t>]*\n|\n(?=[ \t>]*(?:[-*+#|]|\d+\.)[ \t])|```[^\n]*\n")
+# A sentence that warns of a release, or tells of other ones.
+WARNS = re.compile(
+    r"(?i)\b(?:not|don['’]t|doesn['’]t|never|avoid|bugs?|broken|breaks?|broke|fail\w*|issues?|error\w*|crash\w*|removed"
+    r"|deprecated|until|before|prior|older|previous\w*|instead|incompatible|upgrad\w*|downgrad\w*|changed?)\b|不|旧|问题"
+)
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 OF_RELEASE = re.compile(r"-(release|rc|patch|\d)", re.IGNORECASE)  # behind a tag's release: `v4.49-release`
-VERSION = r"v?(\d+(?:\.\d+)+|\d+)(?:\.\*)?"
+VERSION = r"v?(\d+(?:\.\d+)+(?:\.dev\d+)?|\d+)(?:\.\*)?"
 PIP = re.compile(r"\bpip3?\b")
 
 
 def revisions_in(text: str, library: str) -> list[list[Pin]]:
-    """What each git address asks for: the release of a tag, `transformers@v4.49.0`, of a preview's, `@v4.49.0-Gemma-3`,
-    the next one; of a commit, `trl.git@e95f9fb`, those that it came behind."""
+    """What each git address asks for: the release of a tag, `transformers@v4.49.0`; of a preview's, `@v4.49.0-Gemma-3`,
+    the state before the next one, which calls itself 4.50.0.dev0; of a commit, `trl.git@e95f9fb`, its forerunner."""
     found: list[list[Pin]] = []
     for named in re.findall(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@([\w.-]*\w)", text):
         if tag := re.fullmatch(rf"{VERSION}(-\w[\w.-]*)?", named):
             preview = tag[2] and not OF_RELEASE.match(tag[2])
-            found.append([("==", _next_minor(tag[1]) if preview else tag[1])])
+            found.append([("==", _before_next(tag[1]) if preview else tag[1])])
         elif re.fullmatch(r"[0-9a-f]{7,40}", named) and (around := releases_around(library, named)):
             found.append([("==", around[0])] if not around[1] else [(">=", around[0]), ("<", around[1])])
     return found
 
 
-def _next_minor(release: str) -> str:
+def _before_next(release: str) -> str:
     parts = [*release.split("."), "0"]
-    return f"{parts[0]}.{int(parts[1]) + 1}.0"
+    return f"{parts[0]}.{int(parts[1]) + 1}.0.dev0"
+
+
+def commits_in(text: str, library: str) -> list[str]:
+    """The commits that a text installs a library at, `transformers@0dcb46e`, and that came behind no known release."""
+    found = re.findall(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@([0-9a-f]{{7,40}})(?![\w.-])", text)
+    return [commit for commit in found if releases_around(library, commit) is None]
 
 
 def in_commands(text: str, library: str) -> Iterator[tuple[str, list[Pin]]]:
@@ -65,7 +83,9 @@ def in_commands(text: str, library: str) -> Iterator[tuple[str, list[Pin]]]:
             yield command, found
         elif re.search(newest, command) and re.search(r"\s(?:-\w*U\w*|--upgrade)\s|\bgit\+", command):
             return
-    yield from ((listed, found) for listed in lists_in(text)[::-1] if (found := in_command(listed, library)))
+    for listed in (*lists_in(text)[::-1], *sentences_in(text), *_images_in(text, library)):
+        if found := in_command(listed, library):
+            yield listed, found
 
 
 def lists_in(text: str) -> list[str]:
@@ -85,6 +105,34 @@ def lists_in(text: str) -> list[str]:
         sign = listed["sign"] or (">=" if listed["more"] else "==")
         found[-1] += f" {listed['name'].lower()}{sign}{listed['version']}"
     return [f"pip install{words}" for words in found if words]
+
+
+def sentences_in(text: str) -> list[str]:
+    """Sentences that name releases of several libraries, "trl 0.9.6 and transformers 4.42", as commands would; none
+    that names two of one library, or warns of one."""
+    libraries, listed = libraries_read(), []
+    for paragraph in PARAGRAPHS.split(text):
+        told: dict[str, set[str]] = {}
+        for each in TOLD.finditer(paragraph):
+            name, version = each["name"].lower().replace("_", "-"), each["version"]
+            if name not in libraries or each["more"].startswith("."):
+                continue
+            sign = each["sign"] or (">=" if each["more"] else "==")
+            if sign == "==" and version.count(".") < 2:  # `4.42` is the newest of these
+                sign, version = "~=", f"{version}.0"
+            told.setdefault(name, set()).add(f"{sign}{version}")
+        pinned = [name for name, pins in told.items() if len(pins) == 1]
+        if len(pinned) > 1 and len(pinned) == len(told) and WARNS.search(paragraph) is None:
+            listed.append("pip install " + " ".join(f"{name}{next(iter(told[name]))}" for name in pinned))
+    return listed
+
+
+def _images_in(text: str, library: str) -> list[str]:
+    """The releases that the image names which a Dockerfile begins with, as a command would: of
+    `huggingface/transformers-pytorch-gpu:4.35.2`, or `...-training:2.1.0-transformers4.36.0-gpu`."""
+    name = re.escape(library)
+    found = re.findall(rf"(?m)^FROM[ \t]+\S*(?:/{name}[\w-]*:|-{name}){VERSION}(?![\w.])", text)
+    return [f"pip install {library}=={release}" for release in found[-1:]]
 
 
 def _of_row(line: str) -> str:
@@ -114,8 +162,11 @@ def in_command(command: str, library: str) -> list[Pin]:
 def in_file(text: str, library: str) -> list[tuple[str, str]]:
     name = re.escape(library)
     locked = re.search(rf"(?m)^name = \"{name}\"\s*\nversion = \"{VERSION}\"", text)
-    locked = locked or re.search(rf"(?m)^\s*name: {name}\s*\n\s*version: {VERSION}\s*$", text)  # pixi's
+    # Those of pixi and conda-lock.
+    locked = locked or re.search(rf"(?m)^\s*(?:- )?name: {name}\s*\n\s*version: {VERSION}\s*$", text)
     locked = locked or re.search(rf"\"{name}\": \{{[^}}]*?\"version\": \"=={VERSION}\"", text, re.DOTALL)
+    # A line of `pip list`, or of conda's.
+    locked = locked or re.search(rf"(?m)^{name}[ \t]+{VERSION}(?:[ \t]+[\w.+-]+){{0,2}}[ \t]*$", text)
     if locked:
         return [("==", locked[1])]
     caret = re.search(rf"(?m)^{name}\s*=\s*(?:\{{[^}}\n]*version\s*=\s*)?\"(\^|~)?{VERSION}\"", text)
