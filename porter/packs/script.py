@@ -13,6 +13,7 @@ from ..engine.script.fill_from_tables import plain_version
 from ..engine.script.flow import (
     AGAIN,
     binding_origins,
+    bound_value,
     is_same,
     makes_pair,
     origins,
@@ -41,6 +42,7 @@ from ..source.calls import argument_of, calls_of, function_around, named_argumen
 from ..source.conditions import bare, left_on_gpu, may_have_left
 from ..source.dictionaries.items import dict_items
 from ..source.held_answers import asks_for_gpu
+from ..source.indexes import index_of, text_index
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run, speaks_of_gpu
 from ..source.machine.library_constants import constants
 from ..source.module import Module, flatten
@@ -73,6 +75,7 @@ __all__ = [
     "assigned_name",
     "bare",
     "binding_origins",
+    "bound_value",
     "calls_of",
     "constants",
     "date",
@@ -90,6 +93,7 @@ __all__ = [
     "imports_always",
     "imports_usually",
     "indentation",
+    "index_of",
     "inside",
     "is_dead",
     "is_false",
@@ -122,6 +126,7 @@ __all__ = [
     "shown",
     "small_statement",
     "speaks_of_gpu",
+    "text_index",
     "tokenizer_load",
     "tokenizer_wrapper",
     "trains_on_gpu",

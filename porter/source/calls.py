@@ -78,6 +78,15 @@ def argument_of(module: Module, call: cst.Call, parameter: str) -> cst.BaseExpre
     return next((found.default for found in every if found.name.value == parameter), None)
 
 
+def given_by_only_call(module: Module, binding: Binding) -> cst.BaseExpression | None:
+    """What the one call of a function of the file gives for a parameter; None where there are several, or none."""
+    function = function_around(module, binding.node)
+    calls = calls_of(module, function) if function is not None else []
+    if len(calls) != 1 or not isinstance(binding.node, cst.Param):
+        return None
+    return argument_of(module, calls[0], binding.node.name.value)
+
+
 def named_arguments(call: cst.Call, places: Sequence[str]) -> dict[str, cst.BaseExpression]:
     """What a call gives, by name; `places` are its positional arguments'. "" holds one behind these, or unpacked."""
     found: dict[str, cst.BaseExpression] = {}

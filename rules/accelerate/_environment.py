@@ -13,7 +13,7 @@ from typing import Literal
 
 import libcst as cst
 
-from porter.packs.script import Module, Unknown, evaluate
+from porter.packs.script import Module, Unknown, evaluate, index_of
 
 Use = Literal["read", "write", "change"]  # a change, `+=` or `del`, needs the variable as a read does
 READS = ("os.environ.get", "os.getenv")
@@ -27,10 +27,9 @@ MAX_NAMES = 5  # that stand for a test
 def variables(module: Module) -> Iterator[tuple[cst.Subscript, cst.BaseExpression]]:
     """Every `os.environ[key]` and its key, whatever is done with it."""
     for node in module.parents:
-        if isinstance(node, cst.Subscript) and module.qualified(node.value) == "os.environ" and len(node.slice) == 1:
-            index = node.slice[0].slice
-            if isinstance(index, cst.Index):
-                yield node, index.value
+        if isinstance(node, cst.Subscript) and module.qualified(node.value) == "os.environ":
+            if (key := index_of(node)) is not None:
+                yield node, key
 
 
 def use_of(module: Module, node: cst.CSTNode) -> Use:

@@ -15,13 +15,11 @@ from porter.packs.script import (
     Binding,
     Module,
     Unknown,
-    argument_of,
-    binding_origins,
-    calls_of,
+    bound_value,
     evaluate,
-    function_around,
     reaching,
     returned,
+    text_index,
 )
 
 Kind = Literal["dataset", "dictionary"]
@@ -53,7 +51,7 @@ def _is(module: Module, node: cst.BaseExpression, kind: Kind, seen: set[tuple[Ki
         case cst.IfExp():
             return all(_is(module, side, kind, seen) for side in (node.body, node.orelse))
         case cst.Subscript(value=held):
-            return kind == "dataset" and column(node) in SPLITS and _is(module, held, "dictionary", seen)
+            return kind == "dataset" and text_index(node) in SPLITS and _is(module, held, "dictionary", seen)
         case cst.Call():
             return _is_made(module, node, kind, seen)
     return False
@@ -67,17 +65,8 @@ def _is_bound(module: Module, binding: Binding, kind: Kind, seen: set[tuple[Kind
         named = module.qualified(binding.node.annotation.annotation)
         if named in ANNOTATED:
             return ANNOTATED[named] == kind
-    value = _given(module, binding) if binding.kind == "parameter" else next(binding_origins(module, binding), None)
+    value = bound_value(module, binding)
     return value is not None and _is(module, value, kind, seen)
-
-
-def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:
-    """What the only call of a function gives for a parameter."""
-    function = function_around(module, binding.node)
-    calls = calls_of(module, function) if function is not None else []
-    if len(calls) != 1 or not isinstance(binding.node, cst.Param):
-        return None
-    return argument_of(module, calls[0], binding.node.name.value)
 
 
 def _is_made(module: Module, call: cst.Call, kind: Kind, seen: set[tuple[Kind, Binding]]) -> bool:
@@ -111,11 +100,3 @@ def _split(module: Module, call: cst.Call) -> bool | None:
             except Unknown:
                 return None
     return None if any(argument.star for argument in call.args) else False
-
-
-def column(node: cst.Subscript) -> str | None:
-    """The text that something is asked for, `rows["text"]`."""
-    index = node.slice[0].slice if len(node.slice) == 1 else None
-    value = index.value if isinstance(index, cst.Index) else None
-    text = value.evaluated_value if isinstance(value, cst.SimpleString) else None
-    return text if isinstance(text, str) else None

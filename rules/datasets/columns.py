@@ -17,9 +17,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module, is_tokenizer, plain_version, reaching, release_of, version_key
+from porter.packs.script import Module, is_tokenizer, plain_version, reaching, release_of, text_index, version_key
 
-from ._made_datasets import SPLITS, column, is_dataset
+from ._made_datasets import SPLITS, is_dataset
 
 ID = "TP529"
 REASON = "datasets 4 gives a column that is no list"
@@ -46,7 +46,7 @@ def list_columns(porting: Porting) -> None:
         return
     older = version_key(plain_version(porting.versions.get("trl", "9"))) < FIRST_LAZY
     for node in list(module.parents):
-        if not isinstance(node, cst.Subscript) or column(node) is None or column(node) in SPLITS:
+        if not isinstance(node, cst.Subscript) or text_index(node) is None or text_index(node) in SPLITS:
             continue
         start, end = module.span(node)
         if not is_dataset(module, node.value) or porting.covered(start):

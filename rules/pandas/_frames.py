@@ -1,8 +1,10 @@
-"""Whether an expression surely is a DataFrame or a column of one, and whether a rule may change what stands there."""
+"""Whether an expression surely is a DataFrame or a column of one, and the places that a rule may change."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import TypeVar
 
 import libcst as cst
 
@@ -10,15 +12,16 @@ from porter.packs.api import Porting
 from porter.packs.script import (
     Binding,
     Module,
-    argument_of,
     binding_origins,
-    calls_of,
-    function_around,
+    bound_value,
+    index_of,
     is_dead,
     reaching,
     returned,
+    text_index,
 )
 
+Node = TypeVar("Node", bound=cst.CSTNode)
 MAKES = re.compile(
     r"pandas\.(?:read_(?:csv|json|parquet|excel|table|feather|pickle|sql\w*|orc|html)|json_normalize|concat|merge"
     r"|DataFrame(?:\.from_\w+)?)"
@@ -36,9 +39,12 @@ OF_COLUMN = frozenset("apply astype copy dropna fillna head map replace sample s
 MASKS = frozenset("isin notna isna isnull notnull duplicated between contains startswith endswith".split())
 
 
-def is_free(porting: Porting, node: cst.CSTNode) -> bool:
-    """Whether what stands there runs, and no other rule has taken it."""
-    return not porting.covered(porting.module.span(node)[0]) and not is_dead(porting.module, node)
+def free_nodes(porting: Porting, kind: type[Node]) -> Iterator[Node]:
+    """The nodes of a kind that run, and that no other rule has taken."""
+    module = porting.module
+    for node in list(module.parents):
+        if isinstance(node, kind) and not porting.covered(module.span(node)[0]) and not is_dead(module, node):
+            yield node
 
 
 def is_frame(module: Module, node: cst.BaseExpression, seen: frozenset[Binding] = frozenset()) -> bool:
@@ -73,17 +79,8 @@ def _is_bound(module: Module, binding: Binding, seen: frozenset[Binding]) -> boo
         return True
     if isinstance(binding.node, cst.Param) and binding.node.annotation is not None:
         return module.qualified(binding.node.annotation.annotation) == "pandas.DataFrame"
-    value = _given(module, binding) if binding.kind == "parameter" else next(binding_origins(module, binding), None)
+    value = bound_value(module, binding)
     return value is not None and is_frame(module, value, seen | {binding})
-
-
-def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:
-    """What the only call of a function gives for a parameter."""
-    function = function_around(module, binding.node)
-    calls = calls_of(module, function) if function is not None else []
-    if len(calls) != 1 or not isinstance(binding.node, cst.Param):
-        return None
-    return argument_of(module, calls[0], binding.node.name.value)
 
 
 def _is_made(module: Module, call: cst.Call, seen: frozenset[Binding]) -> bool:
@@ -104,10 +101,9 @@ def _is_made(module: Module, call: cst.Call, seen: frozenset[Binding]) -> bool:
 
 def _selects_rows(module: Module, node: cst.Subscript) -> bool:
     """Whether an index gives rows or several columns: a mask, a slice, a list of names."""
-    index = node.slice[0].slice if len(node.slice) == 1 else None
-    if isinstance(index, cst.Slice):
+    if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice):
         return True
-    match index.value if isinstance(index, cst.Index) else None:
+    match index_of(node):
         case cst.Comparison() | cst.List() | cst.UnaryOperation(operator=cst.BitInvert()):
             return True
         case cst.BinaryOperation(operator=cst.BitAnd() | cst.BitOr()):
@@ -117,17 +113,8 @@ def _selects_rows(module: Module, node: cst.Subscript) -> bool:
     return False
 
 
-def text_index(node: cst.Subscript) -> str | None:
-    """The text that something is indexed by, `frame["text"]`."""
-    index = node.slice[0].slice if len(node.slice) == 1 else None
-    value = index.value if isinstance(index, cst.Index) else None
-    text = value.evaluated_value if isinstance(value, cst.SimpleString) else None
-    return text if isinstance(text, str) else None
-
-
 def place_index(node: cst.Subscript) -> cst.BaseExpression | None:
     """The whole number that something is indexed by, `row[0]` or `row[-1]`."""
-    index = node.slice[0].slice if len(node.slice) == 1 else None
-    value = index.value if isinstance(index, cst.Index) else None
+    value = index_of(node)
     inner = value.expression if isinstance(value, cst.UnaryOperation) else value
     return value if isinstance(inner, cst.Integer) else None

@@ -14,9 +14,9 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module, named_arguments, small_statement
+from porter.packs.script import Module, index_of, named_arguments, small_statement, text_index
 
-from ._frames import is_frame, is_free, text_index
+from ._frames import free_nodes, is_frame
 from ._today import had_3, may_be_older
 
 ID = "TP532"
@@ -31,13 +31,13 @@ def change_frames(porting: Porting) -> None:
     module = porting.module
     if not may_be_older(porting):
         return
-    for call in module.calls:
-        if is_free(porting, call) and _fills_in_place(module, call):
+    for call in free_nodes(porting, cst.Call):
+        if _fills_in_place(module, call):
             _assign(porting, call)
-    for node in list(module.parents):
-        if isinstance(node, cst.AssignTarget | cst.AugAssign) and isinstance(node.target, cst.Subscript):
-            if is_free(porting, node.target):
-                _set_in_frame(porting, node.target)
+    for item in free_nodes(porting, cst.Subscript):
+        line = module.parents[item]
+        if isinstance(line, cst.AssignTarget | cst.AugAssign) and line.target is item:
+            _set_in_frame(porting, item)
 
 
 def _column(module: Module, node: cst.BaseExpression) -> tuple[cst.BaseExpression, str] | None:
@@ -87,15 +87,15 @@ def _set_in_frame(porting: Porting, target: cst.Subscript) -> None:
     frame, name = module.code(found[0]), found[1]
     if _may_be_meant(porting, target, module.code(held)):
         return
-    index = target.slice[0].slice if len(target.slice) == 1 else None
-    if not isinstance(index, cst.Index):
+    index = index_of(target)
+    if index is None:
         message = f"{module.code(target)} = ...: in pandas 3 a column is a copy, and {frame} stays as it was."
         fix = f"Write {frame}.iloc[..., {frame}.columns.get_loc({name})] = ..., which counts rows as this does."
         porting.find(ID, "error", message, fix, *module.location(target))
         return
     column = name if way == BY_LABEL else f"{frame}.columns.get_loc({name})"
     start, end = module.span(target)
-    porting.edit(start, end, f"{frame}.{way}[{module.code(index.value)}, {column}]", ID, REASON)
+    porting.edit(start, end, f"{frame}.{way}[{module.code(index)}, {column}]", ID, REASON)
 
 
 def _may_be_meant(porting: Porting, node: cst.CSTNode, column: str) -> bool:

@@ -15,7 +15,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import named_arguments
 
-from ._frames import is_frame, is_free
+from ._frames import free_nodes, is_frame
 from ._today import may_be_older
 
 ID = "TP543"
@@ -28,7 +28,7 @@ def keep_group_columns(porting: Porting) -> None:
     module = porting.module
     if not may_be_older(porting):
         return
-    for call in module.calls:
+    for call in free_nodes(porting, cst.Call):
         match call.func:
             case cst.Attribute(
                 value=cst.Call(func=cst.Attribute(value=frame, attr=cst.Name("groupby"))) as groups,
@@ -37,8 +37,6 @@ def keep_group_columns(porting: Porting) -> None:
                 pass
             case _:
                 continue
-        if not is_free(porting, call):
-            continue
         given = named_arguments(call, ()).get("include_groups")
         if isinstance(given, cst.Name) and given.value == "False":
             continue

@@ -14,7 +14,7 @@ import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
 
-from ._frames import is_column, is_frame, is_free
+from ._frames import free_nodes, is_column, is_frame
 
 ID = "TP533"
 RENAMED = {"applymap": "map", "iteritems": "items"}
@@ -48,18 +48,18 @@ def replace_lost_names(porting: Porting) -> None:
     module = porting.module
     if "pandas" not in module.roots:
         return
-    for node in list(module.parents):
-        if isinstance(node, cst.Attribute) and node.attr.value in (*RENAMED, *GONE) and is_free(porting, node):
-            name = node.attr.value
-            if not (is_frame(module, node.value) or (name not in ("ix", "lookup") and is_column(module, node.value))):
-                continue
-            if name in RENAMED:
-                porting.edit(*module.span(node.attr), RENAMED[name], ID, f"pandas has no {name} any more")
-            else:
-                _say(porting, node, f".{name}", GONE[name])
-    for call in module.calls:
-        if call.args and is_free(porting, call):
-            _settle_keywords(porting, call)
+    for node in free_nodes(porting, cst.Attribute):
+        name = node.attr.value
+        if name not in (*RENAMED, *GONE):
+            continue
+        if not (is_frame(module, node.value) or (name not in ("ix", "lookup") and is_column(module, node.value))):
+            continue
+        if name in RENAMED:
+            porting.edit(*module.span(node.attr), RENAMED[name], ID, f"pandas has no {name} any more")
+        else:
+            _say(porting, node, f".{name}", GONE[name])
+    for call in free_nodes(porting, cst.Call):
+        _settle_keywords(porting, call)
 
 
 def _settle_keywords(porting: Porting, call: cst.Call) -> None:

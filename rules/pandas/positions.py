@@ -14,9 +14,9 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module
+from porter.packs.script import Module, index_of
 
-from ._frames import is_column, is_frame, is_free, place_index
+from ._frames import free_nodes, is_column, is_frame, place_index
 from ._today import may_be_older
 
 ID = "TP534"
@@ -29,8 +29,8 @@ def count_places(porting: Porting) -> None:
     module = porting.module
     if not may_be_older(porting):
         return
-    for node in list(module.parents):
-        if not isinstance(node, cst.Subscript) or place_index(node) is None or not is_free(porting, node):
+    for node in free_nodes(porting, cst.Subscript):
+        if place_index(node) is None:
             continue
         if _is_row(module, node.value):
             after = module.span(node.value)[1]
@@ -55,8 +55,8 @@ def _is_row(module: Module, node: cst.BaseExpression) -> bool:
 
 def _is_one(node: cst.Subscript) -> bool:
     """Whether an index is one row, not several: no slice, list or pair."""
-    index = node.slice[0].slice if len(node.slice) == 1 else None
-    return isinstance(index, cst.Index) and not isinstance(index.value, cst.List | cst.Tuple)
+    index = index_of(node)
+    return index is not None and not isinstance(index, cst.List | cst.Tuple)
 
 
 def _is_iterated(module: Module, node: cst.CSTNode, name: str) -> bool:

@@ -15,7 +15,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Module
 
-from ._frames import is_column, is_frame, is_free
+from ._frames import free_nodes, is_column, is_frame
 from ._today import may_be_older
 
 ID = "TP544"
@@ -28,13 +28,13 @@ def name_text_types(porting: Porting) -> None:
     module = porting.module
     if not may_be_older(porting):
         return
-    for node in list(module.parents):
-        if isinstance(node, cst.Comparison) and _asks_for_objects(module, node) and is_free(porting, node):
+    for node in free_nodes(porting, cst.Comparison):
+        if _asks_for_objects(module, node):
             message = f"{module.code(node)}: in pandas 3 a column of text is no object: its type is str."
             fix = 'Ask with `in ("object", "str")`, which both answer alike.'
             porting.find(ID, "warning", message, fix, *module.location(node))
-    for call in module.calls:
-        if _makes_texts(module, call) and is_free(porting, call):
+    for call in free_nodes(porting, cst.Call):
+        if _makes_texts(module, call):
             message = f"{module.code(call)}: pandas 3 leaves what is missing as it is; pandas 2 made 'nan' of it."
             fix = "Write .map(str) if rows may be missing there, or leave them out on both."
             porting.find(ID, "info", message, fix, *module.location(call))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ...source.calls import calls_of, function_around, parameter_of
+from ...source.indexes import index_of
 from ...source.module import Module
 from ...source.scopes import Binding
 from ..script.fill_from_tables import find_other_trainer, tables_of
@@ -139,8 +140,7 @@ def _key_of(module: Module, use: cst.CSTNode) -> str | None:
         called = module.parents[around]
         first = called.args[0].value if isinstance(called, cst.Call) and called.args else None
     else:
-        index = around.slice[0].slice if isinstance(around, cst.Subscript) and around.value is use else None
-        first = index.value if isinstance(index, cst.Index) else None
+        first = index_of(around) if isinstance(around, cst.Subscript) and around.value is use else None
     key = first.evaluated_value if isinstance(first, cst.SimpleString) else None
     return key if isinstance(key, str) else None
 

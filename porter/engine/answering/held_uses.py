@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ...source.indexes import text_index
 from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
 from ..script.uses_of_training import Use, is_in_reach
@@ -67,10 +68,7 @@ def replace_held(porting: Porting, use: Use) -> bool:
 
 def _is_part(node: cst.CSTNode | None) -> bool:
     """Whether it is a part of a name by a text, `rows["test"]`."""
-    if not isinstance(node, cst.Subscript) or not isinstance(node.value, cst.Name) or len(node.slice) != 1:
-        return False
-    index = node.slice[0].slice
-    return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+    return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name) and text_index(node) is not None
 
 
 def _counted(porting: Porting, node: cst.CSTNode) -> cst.Call | None:

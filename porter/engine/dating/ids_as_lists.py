@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ...source.indexes import index_of
 from ...source.module import Module
 from ...source.values import Unknown, evaluate
 from ..script.training import Training
@@ -56,7 +57,6 @@ def _is_list(module: Module, use: cst.BaseExpression) -> bool:
     if isinstance(above, cst.BinaryOperation):
         return isinstance(above.operator, cst.Add)
     if isinstance(above, cst.Subscript) and above.value is use:
-        index = above.slice[0].slice
-        at = index.value if isinstance(index, cst.Index) else None
+        at = index_of(above)
         return at is None or isinstance(at, cst.Integer | cst.UnaryOperation)
     return isinstance(above, cst.Attribute) and above.value is use and above.attr.value in GROWS

@@ -7,6 +7,7 @@ from typing import TypeGuard
 
 import libcst as cst
 
+from ...source.indexes import text_index
 from ...source.module import Module
 from .flow import Variable
 from .sites import facts_of
@@ -120,11 +121,9 @@ def rest_reads(module: Module, method: cst.FunctionDef) -> Iterator[tuple[cst.Su
     for use in (use for place in places for use in module.references(place.variable, place.scope)):
         around = module.parents[use]
         call = module.parents[around]
-        if isinstance(around, cst.Subscript) and len(around.slice) == 1:
-            index = around.slice[0].slice
-            key = index.value if isinstance(index, cst.Index) else None
-            if isinstance(key, cst.SimpleString):
-                yield around, str(key.evaluated_value)
+        if isinstance(around, cst.Subscript):
+            if (key := text_index(around)) is not None:
+                yield around, key
         elif is_get(call) and isinstance(call.args[0].value, cst.SimpleString):
             yield call, str(call.args[0].value.evaluated_value)
 

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 import libcst as cst
 
-from ...source.calls import argument_of, calls_of, function_around, may_not_run, returned
+from ...source.calls import function_around, given_by_only_call, may_not_run, returned
 from ...source.module import Module
 from ...source.scopes import Binding
 from .sites import facts_of
@@ -87,6 +87,13 @@ def binding_origins(module: Module, binding: Binding) -> Iterator[cst.BaseExpres
     return _trace(module, binding.value, binding.index) if binding.kind in ("assign", "unpack") else iter(())
 
 
+def bound_value(module: Module, binding: Binding) -> cst.BaseExpression | None:
+    """What a binding gives its name; of a parameter, what the one call of its function gives."""
+    if binding.kind == "parameter":
+        return given_by_only_call(module, binding)
+    return next(binding_origins(module, binding), None)
+
+
 def _trace(module: Module, node: cst.BaseExpression | None, index: int | None) -> Iterator[cst.BaseExpression]:
     for _ in range(MAX_DEPTH):
         node = unprepared(module, without_placement(node))
@@ -140,7 +147,7 @@ def _back(
     if binding.kind == "unpack":
         return binding.value, binding.index
     if binding.kind == "parameter" and isinstance(binding.node, cst.Param):
-        return _given(module, binding), None
+        return given_by_only_call(module, binding), None
     return None
 
 
@@ -354,11 +361,3 @@ def is_itself(module: Module, binding: Binding, variable: cst.BaseExpression) ->
         return any(is_same(module, value, variable) for value in binding_origins(module, binding))
 
     return _once(module, "itself", binding, variable, answer)
-
-
-def _given(module: Module, binding: Binding) -> cst.BaseExpression | None:
-    """What the only call of a function gives for a parameter."""
-    assert isinstance(binding.node, cst.Param)
-    function = next((node for node in module.ancestors(binding.node) if isinstance(node, cst.FunctionDef)), None)
-    calls = calls_of(module, function) if function is not None else []
-    return argument_of(module, calls[0], binding.node.name.value) if len(calls) == 1 else None

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ...source.indexes import text_index
 from ...source.scopes import Binding, Scope, walk
 from ...text.edits import Spans
 from ..script.porting import Porting
@@ -92,9 +93,7 @@ def _put_in(porting: Porting, use: cst.CSTNode) -> cst.BaseExpression | None:
     node = porting.module.parents.get(target) if isinstance(target, cst.AssignTarget) else None
     if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(item, cst.Subscript):
         return None
-    index = item.slice[0].slice if len(item.slice) == 1 else None
-    named = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
-    return node.value if named and _only_answers(porting, node.value) else None
+    return node.value if text_index(item) is not None and _only_answers(porting, node.value) else None
 
 
 def _only_answers(porting: Porting, value: cst.BaseExpression) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from ..held_values import changes_item
+from ..indexes import index_of
 from ..module import Module
 from ..scopes import Binding, inside
 from ..values import DECIDED, Unknown, evaluate
@@ -318,9 +319,9 @@ def _called(module: Module, method: str, call: cst.Call) -> Iterator[Change | No
 
 
 def _key(module: Module, subscript: cst.Subscript) -> str | None:
-    index = subscript.slice[0].slice
+    index = index_of(subscript)
     try:
-        key = evaluate(module, index.value) if isinstance(index, cst.Index) else None
+        key = evaluate(module, index) if index is not None else None
     except Unknown:
         return None
     return key if isinstance(key, str) else None

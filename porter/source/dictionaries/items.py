@@ -12,6 +12,7 @@ from ..scopes import Binding
 from ..values import Unknown, evaluate
 
 Items = list[tuple[str, cst.BaseExpression]]
+Lists = tuple[cst.BaseExpression, cst.BaseExpression]
 COPIES = ("copy.copy", "copy.deepcopy")
 
 
@@ -47,8 +48,8 @@ def _dict_items(module: Module, node: cst.BaseExpression) -> Items | None:
         return dict_items(module, copied)
     if isinstance(node, cst.Call) and is_dict_call(node):
         return items_given(module, node.args)
-    if isinstance(node, cst.DictComp) and (zipped := zipped_by(module, node)) is not None:
-        return zipped_items(module, zipped)
+    if isinstance(node, cst.DictComp) and (pair := zipped_by(module, node)) is not None:
+        return zipped_items(module, *pair)
     return None
 
 
@@ -93,37 +94,34 @@ def items_given(module: Module, arguments: Sequence[cst.Arg]) -> Items | None:
             items.append((argument.keyword.value, argument.value))
             continue
         inner = dict_items(module, argument.value)
-        if inner is None and is_zip(module, argument.value):
-            inner = zipped_items(module, argument.value)
+        if inner is None and (pair := zipped(module, argument.value)) is not None:
+            inner = zipped_items(module, *pair)
         if inner is None:
             return None
         items.extend(inner)
     return items
 
 
-def is_zip(module: Module, node: cst.BaseExpression) -> bool:
-    """Whether a node pairs the items of two lists."""
-    if (
-        not isinstance(node, cst.Call)
-        or module.code(node.func) != "zip"
-        or module.scope(node).lookup("zip") is not None
-    ):
-        return False
-    return len(node.args) == 2 and not any(each.star or each.keyword is not None for each in node.args)
+def zipped(module: Module, node: cst.BaseExpression) -> Lists | None:
+    """`names` and `values` of `zip(names, values)`; None where a node isn't Python's `zip` of two lists."""
+    if not isinstance(node, cst.Call) or module.code(node.func) != "zip" or len(node.args) != 2:
+        return None
+    if module.scope(node).lookup("zip") is not None or any(each.star or each.keyword for each in node.args):
+        return None
+    return node.args[0].value, node.args[1].value
 
 
-def zipped_by(module: Module, node: cst.DictComp) -> cst.BaseExpression | None:
-    """`zip(names, values)` of `{name: value for name, value in zip(names, values)}`."""
+def zipped_by(module: Module, node: cst.DictComp) -> Lists | None:
+    """The lists of `{name: value for name, value in zip(names, values)}`."""
     loop, target = node.for_in, node.for_in.target
     names = [module.code(each.value) for each in target.elements] if isinstance(target, cst.Tuple) else []
     plain = names == [module.code(node.key), module.code(node.value)] and not loop.ifs and loop.inner_for_in is None
-    return loop.iter if plain and is_zip(module, loop.iter) else None
+    return zipped(module, loop.iter) if plain else None
 
 
-def zipped_items(module: Module, node: cst.BaseExpression) -> Items | None:
-    """The items of the pairs that a `zip` of the file gives, where it is known what stands in both lists."""
-    assert isinstance(node, cst.Call)
-    keys, values = (_elements(module, each.value) for each in node.args)
+def zipped_items(module: Module, first: cst.BaseExpression, second: cst.BaseExpression) -> Items | None:
+    """The items of two lists' pairs, where it is known what stands in both."""
+    keys, values = _elements(module, first), _elements(module, second)
     try:
         names = [evaluate(module, key) for key in keys or ()]
     except Unknown:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ..held_values import changed_later
+from ..indexes import index_of
 from ..module import Module
 from ..values import Unknown, evaluate
 from .filled import Item
@@ -73,10 +74,10 @@ def _choices(module: Module, node: cst.BaseExpression, depth: int = 0) -> list[c
         return _choices(module, binding.value, depth + 1)
     if not isinstance(node, cst.Subscript):
         return [node] if isinstance(node, cst.Dict) or is_dict_call(node) else None
-    if len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
+    if (index := index_of(node)) is None:
         return None
     try:
-        key = evaluate(module, node.slice[0].slice.value)
+        key = evaluate(module, index)
     except Unknown:
         key = None
     found: list[cst.BaseExpression] = []

@@ -9,6 +9,7 @@ import libcst as cst
 
 from ..calls import argument_of, calls_of, returned
 from ..held_values import held_by_class
+from ..indexes import index_of
 from ..merged import Merged
 from ..module import Module
 from ..scopes import Binding
@@ -37,8 +38,7 @@ class Places:
     def held(self, node: cst.BaseExpression, depth: int) -> list[cst.BaseExpression]:
         """What a name, an attribute of `self` or of a class, or an item is given where it is bound."""
         if isinstance(node, cst.Subscript):
-            index = node.slice[0].slice if len(node.slice) == 1 else None
-            return self.items(node.value, index.value if isinstance(index, cst.Index) else None, depth)
+            return self.items(node.value, index_of(node), depth)
         meaning = self.module.meaning(node)
         if (members := members_of(self.module, node)) and isinstance(node, cst.Attribute):
             return [value for binding in members for value in self.bound(binding, node.attr, depth)]
@@ -219,8 +219,3 @@ def _makes(binding: Binding) -> bool:
 def members_of(module: Module, node: cst.BaseExpression) -> list[Binding]:
     """What binds `conf.SETTINGS`, where `conf` is another file of the project's."""
     return module.member(node) if isinstance(module, Merged) and node in module.parents else []
-
-
-def index_of(item: cst.CSTNode) -> cst.BaseExpression | None:
-    index = item.slice[0].slice if isinstance(item, cst.Subscript) and len(item.slice) == 1 else None
-    return index.value if isinstance(index, cst.Index) else None

@@ -14,13 +14,14 @@ from itertools import takewhile
 import libcst as cst
 
 from ..calls import class_of, parameter_of, returned
+from ..indexes import index_of
 from ..module import Module
 from ..project.around import with_what_it_imports
 from ..scopes import is_main_guard
 from ..values import Unknown, evaluate
-from .items import copied_by, is_dict_call, is_zip
+from .items import copied_by, is_dict_call, zipped
 from .loaded import loaded
-from .places import DEEPEST, MOST_STEPS, Places, index_of
+from .places import DEEPEST, MOST_STEPS, Places
 
 READS = ("keys", "values", "items", "copy", "get")
 OF_OBJECTS = ("dataclasses.asdict", "vars")
@@ -175,8 +176,8 @@ class _Reader(Places):
         called = over.func if isinstance(over, cst.Call) and not over.args else None
         asked = any(names[:1] == [name.value] for test in loop.ifs for name in self.module.names_read(test))
         plain = names[:1] == [self.module.code(node.key)] and loop.inner_for_in is None and not asked
-        if plain and is_zip(self.module, over) and isinstance(over, cst.Call):
-            self.zipped(over)
+        if plain and (pair := zipped(self.module, over)) is not None:
+            self.paired(pair[0], over)
         elif plain and isinstance(called, cst.Attribute) and called.attr.value == "items":
             self.read(called.value, depth)
             for key, value in [*self.keys.found.items()] if loop.ifs else ():
@@ -222,14 +223,14 @@ class _Reader(Places):
                         self.keyed(both[0].value, both[1].value)
                     else:
                         self.unknown()
-            elif is_zip(self.module, argument.value) and isinstance(argument.value, cst.Call):
-                self.zipped(argument.value)
+            elif (lists := zipped(self.module, argument.value)) is not None:
+                self.paired(lists[0], argument.value)
             else:
                 self.read(argument.value, depth)
 
-    def zipped(self, call: cst.Call) -> None:
+    def paired(self, first: cst.BaseExpression, call: cst.BaseExpression) -> None:
         """The keys of the pairs of `zip(names, values)`, whatever the values are."""
-        names = self.known(call.args[0].value)
+        names = self.known(first)
         for name in names if isinstance(names, list | tuple) else ():
             self.add(str(name), call)
         if not isinstance(names, list | tuple):

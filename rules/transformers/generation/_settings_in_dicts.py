@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Porting
-from porter.packs.script import Module, Unknown, argument_of, calls_of, evaluate, reaching, returned
+from porter.packs.script import Module, Unknown, argument_of, calls_of, evaluate, index_of, reaching, returned
 
 Setting = tuple[str, cst.BaseExpression]
 DEEPEST = 8  # names, parameters and functions that lead to one another
@@ -121,9 +121,9 @@ def _filled(module: Module, name: cst.BaseExpression, depth: int) -> Iterator[Se
         if isinstance(parent, cst.Subscript) and parent.value is use:
             target = module.parents[parent]
             statement = module.parents.get(target)
-            if isinstance(target, cst.AssignTarget) and isinstance(statement, cst.Assign) and len(parent.slice) == 1:
-                index = parent.slice[0].slice
-                if isinstance(index, cst.Index) and (key := _text(module, index.value)):
+            index = index_of(parent)
+            if isinstance(target, cst.AssignTarget) and isinstance(statement, cst.Assign) and index is not None:
+                if key := _text(module, index):
                     yield key, statement.value
         elif isinstance(parent, cst.Attribute) and parent.value is use and parent.attr.value in FILLS:
             call = module.parents[parent]
