@@ -121,3 +121,10 @@ def test_what_a_script_gives_back_to_its_model_is_of_after_it_went(more: str, ve
     """TRL 0.25 reads what transformers 5.1 has no more."""
     found = port(f"# trl==0.25.1\n{ARGUMENTS.format(given='', more=more)}")
     assert found.recipe.versions["transformers"].startswith(version)
+
+
+def test_what_is_asked_for_counts_more_than_what_a_model_is_given_back() -> None:
+    """A model that comes with its own code has never had it."""
+    more = 'if not hasattr(model, "warnings_issued"):\n    model.warnings_issued = {}'
+    found = port(f"# transformers==4.51.3\n{ARGUMENTS.format(given='', more=more)}").recipe.versions
+    assert found["transformers"].startswith("4.51.3") and not found["trl"].startswith("1.16")

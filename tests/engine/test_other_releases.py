@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,7 @@ from datasets import load_dataset
 {}from trl import SFTConfig, SFTTrainer
 
 trainer = SFTTrainer(
-    "Qwen/Qwen2.5-0.5B", args=SFTConfig("out"{}), train_dataset=load_dataset("trl-lib/Capybara", split="train")
+    "mistralai/Mistral-7B-v0.1", args=SFTConfig("out"{}), train_dataset=load_dataset("trl-lib/Capybara", split="train")
 )
 trainer.train()
 """
@@ -79,6 +80,61 @@ def test_packing_that_is_off_is_none(tmp_path: Path) -> None:
     alone = said(committed(off, "2025-05-05", SCRIPT.format("", ", packing=False")))
     assert "labels are hidden wherever the padding token stands" in alone and "prompts of rows" in alone
     assert "prompts of" not in packed
+
+
+@pytest.mark.parametrize(
+    ("model", "more", "starts", "hides"),
+    [
+        ("mistralai/Mistral-7B-v0.1", "", True, True),
+        ("Qwen/Qwen2.5-0.5B", "", False, True),  # whose end token is the one that it pads with
+        ("Qwen/Qwen2.5-0.5B-Instruct", "", False, False),
+        ("Qwen/Qwen2.5-0.5B-Instruct", "tokenizer.pad_token = tokenizer.eos_token\n", False, True),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "", True, True),
+    ],
+)
+def test_what_a_models_tokens_cannot_show_is_not_told(
+    tmp_path: Path, model: str, more: str, starts: bool, hides: bool
+) -> None:
+    text = SCRIPT.format("", ", bf16=True").replace("mistralai/Mistral-7B-v0.1", model)
+    told = said(committed(tmp_path, "2025-05-05", text.replace("\ntrainer", f"\n{more}trainer", 1)))
+    assert "rows get no end token" in told
+    assert ("start token" in told, "labels are hidden wherever" in told) == (starts, hides)
+
+
+GRPO = """\
+from datasets import load_dataset
+from trl import GRPOConfig, GRPOTrainer
+
+args = GRPOConfig("out"{})
+rows = load_dataset("some/rows", split="train")
+trainer = GRPOTrainer("mistralai/Mistral-7B-v0.1", args=args, reward_funcs=[len], train_dataset=rows)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "told", "silent"),
+    [
+        ("", ("temperature=0.9", "max_completion_length=256"), ("sampled by itself", "divided by")),
+        (", temperature=1.0", (), ("temperature",)),
+        (", temperature=0.7", ("log-probabilities aren't divided by the temperature",), ("temperature=",)),
+        (", gradient_accumulation_steps=4", ("each micro-batch is sampled by itself",), ()),
+    ],
+)
+def test_a_step_of_one_micro_batch_and_a_temperature_of_one_are_the_same_in_all(
+    tmp_path: Path, more: str, told: tuple[str, ...], silent: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("porter.engine.dating.other_releases.MOST", 20)
+    monkeypatch.setattr("porter.engine.dating.other_releases.YEAR", datetime.timedelta(days=900))
+    found = said(committed(tmp_path, "2026-10-01", GRPO.format(more)))
+    assert all(text in found for text in told) and not any(text in found for text in silent), found
+
+
+def test_what_a_file_with_two_trainers_leaves_open_is_told_once(tmp_path: Path) -> None:
+    text = SCRIPT.format("", "")
+    script = committed(tmp_path, "2025-05-05", text + text.partition("trainer = ")[1] + text.partition("trainer = ")[2])
+    found = [each for each in port_file(script).findings if "some train otherwise" in each.message]
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("missing", ["does", "kinds", "since"])

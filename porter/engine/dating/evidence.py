@@ -162,7 +162,8 @@ def releases_with_all(porting: Training, library: str) -> list[str]:
 def floors(porting: Training) -> dict[str, str]:
     """The oldest release of each library that has what the script uses."""
     if FLOORS not in porting.answers:
-        news = {library: [row.new for row in evidence(porting, library) if row.new] for library in (*SOURCES, "peft")}
+        used = {library: evidence(porting, library) for library in (*SOURCES, "peft")}
+        news = {library: [row.new for row in rows if row.new and not row.acts] for library, rows in used.items()}
         porting.answers[FLOORS] = {library: max(new, key=version_key) for library, new in news.items() if new}
     found: dict[str, str] = porting.answers[FLOORS]
     return found
@@ -231,7 +232,8 @@ def _fractions(porting: Training) -> Iterator[Evidence]:
 
 
 def _given_back(porting: Training) -> Iterator[Evidence]:
-    """What models have lost and the script gives them where they lack it: it ran on a release that had lost it.
+    """What models have lost and the script gives them where they lack it: it ran on a release that had lost it, or its
+    model comes with code of its own that never had it, so that what is asked for counts more.
 
     TRL of before reads it: `if not hasattr(model, "warnings_issued"): model.warnings_issued = {}`.
     """
@@ -240,7 +242,7 @@ def _given_back(porting: Training) -> Iterator[Evidence]:
         members = (record.group(parts["members"]).get(name, 0) for parts in record.data["classes"].values())
         last = reduce(or_, members, 0).bit_length()
         if 0 < last < len(record.releases):
-            yield Evidence(f"a model without {name}", record.releases[last], None)
+            yield Evidence(f"a model without {name}", record.releases[last], None, acts=True)
 
 
 def _refused_values(porting: Training, library: str) -> Iterator[Evidence]:

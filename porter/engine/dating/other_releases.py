@@ -26,13 +26,24 @@ from .evidence import SOURCES, releases_with_all, short_version
 from .release import release_of, takes_one_of
 
 READ_AS = "the release that it is read as"  # the key of what is said where nothing differs
+TOLD = "what other releases do otherwise"
 YEAR = datetime.timedelta(days=365)  # before the newest that it may be: who installs, installs what is new
 HALF = datetime.timedelta(days=180)  # behind it, where no commit tells when the script was last changed
 MOST = 4  # differences that are told
-IDLE = ("False", "None", "'no'", "''", "0", "1")  # values of a place at which there is nothing to do otherwise
+IDLE = (
+    "False",
+    "None",
+    "'no'",
+    "''",
+    "0",
+    "0.0",
+    "1",
+    "1.0",
+    "-1",
+)  # values of a place at which there is nothing to do otherwise
 UNSAID = (None, "None")  # defaults that say nothing: the library decides when it runs
 # Sections of the Recipe whose defaults change what is trained, with what else does.
-TRAINS = ("data.", "optimizer.", "schedule.", "loss.", "batch.", "precision.", "model.", "lora.", "sampling.", "grpo.")
+TRAINS = ("data.", "optimizer.", "schedule.", "loss.", "batch.", "precision.", "model.", "lora.", "rollout.")
 TRAINS_TOO = ("run.epochs", "run.max_steps", "run.seed")
 FIX = (
     "Say what the GPU machine has: `pip freeze` there gives a requirements.txt to put beside the script; or name the "
@@ -60,11 +71,15 @@ def say_other_releases(porting: Porting) -> None:
     if not porting.module.roots.isdisjoint(facts_of(porting.module).rewrites_trainers):
         return  # what trains is another library's, by whose day the release was found
     said = [text for library in _libraries(porting, site) if (text := _differences_in(porting, site, library))]
+    told: set[str] = porting.module.memory.setdefault(TOLD, set())  # of a file with several trainers once
+    message = " ".join(said)
     if said:
         porting.withdraw(READ_AS)
+    if said and message not in told:
+        told.add(message)
         pack = dating_pack(porting.packs)
         fix = FIX.format(title=pack.title, option=pack.release_option)
-        porting.find(site.rule, "warning", " ".join(said), fix, site.line, site.column, False)
+        porting.find(site.rule, "warning", message, fix, site.line, site.column, False)
 
 
 def _libraries(porting: Training, site: Site) -> Iterator[str]:
@@ -134,8 +149,16 @@ def _lost_on(porting: Training) -> datetime.date:
 
 def _habits(porting: Training, site: Site, library: str, fitting: Sequence[str], at: int) -> Iterator[Difference]:
     kind = table_of(porting, site).kind
-    for habit in (each for pack in porting.packs if library in pack.reads for each in pack.habits.each):
-        if kind not in habit.kinds or habit.has(fitting[at]) or not _concerns(porting, habit):
+    packs = [pack for pack in porting.packs if library in pack.reads]
+    model = porting.known("model.id")
+    has = {
+        one.name
+        for pack in packs
+        for one in pack.habits.tokenizers
+        if isinstance(model, str) and one.have(model, porting.module.text)
+    }
+    for habit in (each for pack in packs for each in pack.habits.each):
+        if kind not in habit.kinds or habit.has(fitting[at]) or habit.not_of in has or not _concerns(porting, habit):
             continue
         places = tuple(place for place, release in enumerate(fitting) if habit.has(release))
         if places:
