@@ -16,8 +16,8 @@ from .packs.pack import Pack
 from .script.fill_from_tables import configuring, mentions_import, tables_by_class
 
 TRAINER = "Trainer"  # that a table or a refusal knows, or nobody
-# The call that every loop by hand makes, `(loss.backward)()` too.
-BACKWARD = re.compile(r"\bbackward\b(?:[\s\\)]|#[^\n]*\n)*\(")
+# The call that every loop by hand makes, `(loss.backward)()` too, and the one beside it where a function has the first.
+BACKWARD = re.compile(r"\b(?:backward|zero_grad)\b(?:[\s\\)]|#[^\n]*\n)*\(")
 # A configuration of these libraries has a row in the report, whatever the file does.
 CONFIGURES = re.compile(r"Config|Arguments")
 

@@ -13,7 +13,7 @@ import re
 import libcst as cst
 
 from ....source.module import Module
-from ....source.project.modules import project_file
+from ....source.project.modules import project_file, project_text
 from ...script.fill_from_tables import OWN_WAY, mentions_import, trainers_known
 from ...script.sites import facts_of
 from ...script.subclasses import class_of, imported_base
@@ -45,6 +45,8 @@ def find_unknown_training(porting: Training) -> str | None:
     if MAKES.search(text) or ".backward(" in text:
         if (name := _unknown_trainer(porting) or _lone_step(porting)) is not None:
             return name
+    if ".zero_grad(" in text and (name := _backward_elsewhere(porting)) is not None:
+        return name
     return _made_elsewhere(porting) or embedded_script(porting, RULE) or say_started(porting)
 
 
@@ -120,7 +122,13 @@ def _made_elsewhere(porting: Training) -> str | None:
         if made is None or not isinstance(made.value, cst.Call) or not MADE.match(f"{module.code(made.value.func)}("):
             continue
         home = module.qualified(made.value.func) or ""
-        if not project_file(module.path, home):
+        if not home and isinstance(made.value.func, cst.Name) and _is_made(module, made.value.func):
+            name = made.value.func.value
+            message = f"{name} is chosen when the script runs: which class trains can't be told from here."
+            fix = "Import the class by its name."
+            porting.find(RULE, "error", message, fix, *module.location(call), todo=False)
+            return name
+        if not home or not project_file(module.path, home):
             continue
         message = f"{module.code(made.value.func)} is {home}, which makes the trainer in another file of the project."
         fix = "Port the script that calls it as a .py file: its project's modules are ported with it."
@@ -164,6 +172,35 @@ def _lone_step(porting: Training) -> str | None:
             table = loop_table(porting)
             return table.names[0] if table is not None else module.code(call)
     return None
+
+
+def _backward_elsewhere(porting: Training) -> str | None:
+    """A loop that steps here, and whose `loss.backward()` a function of another module runs."""
+    module = porting.module
+    steps = [call for call in module.calls if _is_method(call, "step")]
+    emptied = {module.code(call.func.value) for call in module.calls if _is_method(call, "zero_grad")}
+    if not any(module.code(call.func.value) in emptied for call in steps) or not trains_language(porting):
+        return None
+    for call in module.calls:
+        home = module.qualified(call.func) or ""
+        text = project_text(module.path, home) if home else None
+        if text is None or ".backward(" not in _definition(text, home.rpartition(".")[2]):
+            continue
+        where = f"{module.code(call.func)} ({project_file(module.path, home)})"
+        message = f"{where} has the loss.backward() of the loop here: a port is made of a loop that has it all."
+        fix = "Write its lines into the loop, or train with the trainer of TRL for what it trains."
+        porting.find(RULE, "error", message, fix, *module.location(call), todo=False)
+        table = loop_table(porting)
+        return table.names[0] if table is not None else home
+    return None
+
+
+def _definition(text: str, name: str) -> str:
+    """The text of a module's function or class; "" where it has none of that name."""
+    found = re.search(
+        rf"(?ms)^(?:async +)?(?:def|class) +{re.escape(name)}\b.*?(?=^(?:async |def |class |@|if )|\Z)", text
+    )
+    return found[0] if found is not None else ""
 
 
 def _is_method(call: cst.Call, name: str) -> bool:
