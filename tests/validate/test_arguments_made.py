@@ -309,3 +309,39 @@ def test_a_script_that_streams_is_told_how_long_it_trains(tmp_path: Path) -> Non
     other = flags + "HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\nload_dataset = dict\n"
     ran = run(tmp_path, other + "load_dataset(name='d', streaming=True)\n", "--output_dir", "out", "--use_cpu")
     assert ran.words[-2:] == ("--max_steps", "100"), ran.notes
+
+
+TRAINS_BEHIND_FLAGS = """\
+def train(steps):
+    trainer.train()
+
+def main():
+    args = parser.parse_args()
+    if args.train and args.steps:
+        train(args.steps)
+    print(args.train, args.steps, args.quiet, "--really" in sys.argv)
+
+if "--really" in sys.argv:
+    main()
+"""
+
+
+def test_flags_without_which_nothing_trains_are_given(tmp_path: Path) -> None:
+    text = "import sys\nclass trainer:\n    train = staticmethod(lambda: print('trained'))\n" + ARGPARSE
+    for more in ('"--really", action="store_true"', '"--quiet", action="store_true"', '"--train", action="store_true"'):
+        text += f"parser.add_argument({more})\n"
+    text += 'parser.add_argument("--steps", type=int)\n'
+    ran = run(tmp_path, text + TRAINS_BEHIND_FLAGS)
+
+    assert ran.code == 0, ran
+    assert ran.out == "trained\nTrue 10 False True"
+    assert ran.words == ("--really", "--train", "--steps", "10")
+    assert "--really was given, without which nothing trains" in ran.notes[0]
+
+
+def test_a_training_without_a_flag_needs_none(tmp_path: Path) -> None:
+    text = "class trainer:\n    train = staticmethod(lambda: print('trained'))\n" + ARGPARSE
+    text += 'parser.add_argument("--resume", action="store_true")\nargs = parser.parse_args()\n'
+    ran = run(tmp_path, text + "if args.resume:\n    trainer.train()\nelse:\n    trainer.train()\n")
+
+    assert (ran.out, ran.words, ran.notes) == ("trained", (), [])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from porter.validate.stand_ins.command_line.made_up_values import text_value, word_for
 from porter.validate.stand_ins.command_line.script_needs import insisted_on, read_unasked, words_by_number
+from porter.validate.stand_ins.command_line.training_flags import training_flags
 
 
 @pytest.mark.parametrize(
@@ -46,8 +49,6 @@ def test_a_word_that_the_type_takes() -> None:
 
 
 def test_reading_what_a_script_needs() -> None:
-    import ast
-
     assert insisted_on(ast.parse("assert base_model, 'x'\nif a.b is None or not c: raise ValueError")) == {
         "base_model",
         "b",
@@ -71,3 +72,25 @@ def test_reading_what_a_script_needs() -> None:
         1: "argument1",
         2: "a",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "settings"),
+    [
+        ("if '--train' in sys.argv: trainer.train()", {"--train"}, set()),
+        ("if '-t' in argv or args.train: SFTTrainer(model).train()", {"-t"}, set()),
+        ("if args.train and not args.dry: loss.backward()", set(), {"train"}),
+        ("if args.train:\n  if args.deep: trainer.train()", set(), {"train", "deep"}),
+        ("if args.quick: trainer.train()\nelse: trainer.train()", set(), set()),
+        ("if args.eval: model.train()\nif not args.eval: trainer.train()", set(), set()),
+        ("def go():\n  trainer.train()\nif args.go: go()", set(), {"go"}),
+        ("def go():\n  trainer.train()\ngo()\nif args.go: go()", set(), set()),
+        ("def go():\n  go()\n  trainer.train()\nif args.go: go()", set(), {"go"}),
+        ("class Run:\n  def go(self): self.trainer.train()\nif args.go: Run().go()", set(), {"go"}),
+        ("if args.go: help.steps()", set(), {"go"}),
+    ],
+)
+def test_flags_of_the_training(text: str, words: set[str], settings: set[str]) -> None:
+    module = ast.parse("def steps():\n    trainer.train()\nif args.never: steps()")
+    found = training_flags(ast.parse(text), [module] if "steps" in text else [])
+    assert (found.words, found.settings) == (words, settings)

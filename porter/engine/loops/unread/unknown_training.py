@@ -177,9 +177,8 @@ def _lone_step(porting: Training) -> str | None:
 def _backward_elsewhere(porting: Training) -> str | None:
     """A loop that steps here, and whose `loss.backward()` a function of another module runs."""
     module = porting.module
-    steps = [call for call in module.calls if _is_method(call, "step")]
-    emptied = {module.code(call.func.value) for call in module.calls if _is_method(call, "zero_grad")}
-    if not any(module.code(call.func.value) in emptied for call in steps) or not trains_language(porting):
+    stepped, emptied = (_objects_of(module, name) for name in ("step", "zero_grad"))
+    if stepped.isdisjoint(emptied) or not trains_language(porting):
         return None
     for call in module.calls:
         home = module.qualified(call.func) or ""
@@ -201,6 +200,12 @@ def _definition(text: str, name: str) -> str:
         rf"(?ms)^(?:async +)?(?:def|class) +{re.escape(name)}\b.*?(?=^(?:async |def |class |@|if )|\Z)", text
     )
     return found[0] if found is not None else ""
+
+
+def _objects_of(module: Module, method: str) -> set[str]:
+    """What a method is called of, as it is written."""
+    called = [call.func for call in module.calls]
+    return {module.code(at.value) for at in called if isinstance(at, cst.Attribute) and at.attr.value == method}
 
 
 def _is_method(call: cst.Call, name: str) -> bool:

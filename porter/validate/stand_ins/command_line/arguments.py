@@ -23,6 +23,7 @@ from .command_lines import LEFT_OUT, Shown, commands_for, configs_of, project_of
 from .made_up_values import TRUE, is_config, is_model, word_for
 from .project import project_sources
 from .script_needs import insisted_on, read_unasked, streams, words_by_number
+from .training_flags import Flags, training_flags
 
 KEPT = "arguments.json"
 ENTRIES = ("parse_args_and_config", "parse")  # of parsers that read a configuration file before they parse
@@ -49,6 +50,11 @@ class Arguments:
         """Settings that the script itself insists on, or can't do without, whatever its parser says."""
         found = insisted_on(self.tree) | read_unasked(self.tree, self.modules)
         return found | ({"max_steps"} if streams(self.text) else set())
+
+    @functools.cached_property
+    def flags(self) -> Flags:
+        """The flags without which it trains nothing."""
+        return training_flags(self.tree, self.modules)
 
     @functools.cached_property
     def modules(self) -> list[ast.AST]:
@@ -112,6 +118,8 @@ def provide_arguments(
             kind, _, name = by_number[number].rpartition(":")
             made.append(arguments.word(name, {"int": int, "float": float}.get(kind)))
         words = arguments.take([*words, *made], f"sys.argv[{len(words) + 1}:] was made up: {' '.join(made)}")
+    if flags := sorted(arguments.flags.words - {*words}):
+        words = arguments.take([*words, *flags], f"{' '.join(flags)} was given, without which nothing trains")
     patch_argparse(arguments)
     patch_libraries(arguments)
     return words
@@ -164,7 +172,7 @@ def patch_argparse(arguments: Arguments) -> None:
             return "", parsed, words if nested else completed
 
         complaint, parsed, completed = attempt(given)
-        missing = _missing(self, complaint, parsed, arguments.insisted)
+        missing = _missing(self, complaint, parsed, arguments)
         if not missing and not probing and (shown := _of_another_model(self, given, parsed, arguments, attempt)):
             arguments.take(*shown)
             return original(self, shown[0], namespace, **kwargs)
@@ -229,11 +237,16 @@ def _complain(message: str) -> None:
     raise Needed(message)
 
 
-def _missing(parser: argparse.ArgumentParser, complaint: str, parsed: Any, insisted: set[str]) -> list[argparse.Action]:
+def _missing(
+    parser: argparse.ArgumentParser, complaint: str, parsed: Any, arguments: Arguments
+) -> list[argparse.Action]:
     """The parser's settings that its complaint names as required, or that the script insists on and `parsed` lacks."""
     if parsed is not None:
-        empty = [action for action in parser._actions if action.dest in insisted and action.option_strings]
-        empty = [action for action in empty if getattr(parsed, action.dest, "there") in (None, "", -1)]
+        lacks = dict.fromkeys(arguments.insisted, (None, "", -1)) | dict.fromkeys(
+            arguments.flags.settings, (None, False)
+        )
+        empty = [action for action in parser._actions if action.dest in lacks and action.option_strings]
+        empty = [action for action in empty if getattr(parsed, action.dest, "there") in lacks[action.dest]]
         return [action for action in empty if not _excluded(parser, action, parsed)]
     if "required" not in complaint:
         return []
@@ -286,7 +299,7 @@ def _found(
     for shown in arguments.commands:
         words = _without(_known(parser, list(shown.words)), given)
         complaint, parsed, completed = attempt([*given, *words])
-        if words and not complaint and not _missing(parser, "", parsed, arguments.insisted):
+        if words and not complaint and not _missing(parser, "", parsed, arguments):
             return completed, f"the command line is that of {shown.where}: {' '.join(words)}"
     words, made = list(given), []
     commands = any(isinstance(action, argparse._SubParsersAction) for action in parser._actions)
@@ -302,7 +315,7 @@ def _found(
                 first += new
         words = [*first, *words]
         complaint, parsed, words = attempt(words)
-        missing = _missing(parser, complaint, parsed, arguments.insisted)
+        missing = _missing(parser, complaint, parsed, arguments)
         if not missing:
             break
     return words, f"{', '.join(made)} {'was' if len(made) == 1 else 'were'} made up"
