@@ -27,7 +27,7 @@ SEEDED_BY_ITSELF = frozenset(
 SPLITS = "sklearn.model_selection.train_test_split"
 # Methods that draw from NumPy's own generator unless they are given one: of datasets, of a DataFrame.
 METHODS = {
-    "train_test_split": ("seed", "generator", "shuffle"),
+    "train_test_split": ("seed", "generator"),
     "shuffle": ("seed", "generator", "seeds", "generators", "buffer_size"),
     "sample": ("random_state",),
 }
@@ -79,8 +79,10 @@ def _draws(module: Module) -> Iterator[cst.Call]:
         owner, _, last = name.rpartition(".")
         if name in DRAWS or (owner == "numpy.random" and last not in SEEDED_BY_ITSELF):
             yield call
+        elif _keeps_order(call):
+            continue
         elif name == SPLITS:
-            if not given & {"random_state", "shuffle"}:
+            if "random_state" not in given:
                 yield call
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value in METHODS and owner != "random":
             method = call.func.attr.value
@@ -88,6 +90,12 @@ def _draws(module: Module) -> Iterator[cst.Call]:
             positional = [argument for argument in call.args if argument.keyword is None]
             if not seeded and len(positional) <= (0 if method == "shuffle" else 1):
                 yield call
+
+
+def _keeps_order(call: cst.Call) -> bool:
+    """Whether a split is asked for without a draw, `shuffle=False`."""
+    asked = [each.value for each in call.args if each.keyword is not None and each.keyword.value == "shuffle"]
+    return any(isinstance(value, cst.Name) and value.value == "False" for value in asked)
 
 
 def _comes_behind(module: Module, place: cst.CSTNode, site: Site, depth: int = 0) -> bool:

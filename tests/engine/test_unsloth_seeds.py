@@ -9,6 +9,7 @@ from .porting import port
 DRAWN = """\
 import random
 import numpy as np
+from sklearn.model_selection import train_test_split
 from unsloth import FastLanguageModel
 from trl import SFTConfig, SFTTrainer
 {above}
@@ -26,12 +27,17 @@ SEEDED = "\nset_seed(3407)  # Unsloth's get_peft_model seeds what {} draws by\n"
     ("below", "what"),
     [
         ("rows = rows.train_test_split(test_size=0.1)['train']", "train_test_split"),
+        ("rows = rows.train_test_split(test_size=0.1, shuffle=True)['train']", "train_test_split"),
+        ("rows = train_test_split(rows, shuffle=True)[0]", "train_test_split"),
         ("rows = rows.shuffle()", "shuffle"),
         ("rows = random.sample(rows, 9)", "sample"),
         ("rows = frame.sample(9)", "sample"),
         ("rows = rows[np.random.permutation(9)]", "permutation"),
         ("def add(row):\n    return {'text': random.choice(row['texts'])}\nrows = rows.map(add)", "choice"),
         ("rows = rows.train_test_split(test_size=0.1, seed=1)['train']", ""),
+        ("rows = rows.train_test_split(test_size=0.1, shuffle=False)['train']", ""),
+        ("rows = train_test_split(rows, shuffle=False)[0]", ""),
+        ("rows = train_test_split(rows, random_state=1)[0]", ""),
         ("rows = rows.shuffle(3)", ""),
         ("rows = rows[np.random.default_rng(1).permutation(9)]", ""),
         ("rows = random.Random(1).sample(rows, 9)", ""),
