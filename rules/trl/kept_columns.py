@@ -46,7 +46,7 @@ def say_kept_columns(porting: Training) -> None:
     else:
         made = _padding(porting, collator)
         unsloth = plain_version(porting.versions.get("unsloth", ""))
-        if not made or (by_unsloth and not _kept_by(unsloth)):
+        if not made or (by_unsloth and version_key(unsloth) >= UNSLOTH_REMOVES):
             return
         keeps = f"Unsloth {unsloth}" if by_unsloth else f"TRL {release}"
         fix = "Leave remove_unused_columns out, with which it trains there, too."
@@ -73,7 +73,3 @@ def _padding(porting: Training, collator: Argument) -> str:
     package, _, name = (found or "").rpartition(".")
     known = package.startswith("trl") and name == COMPLETION_ONLY
     return name if known or (package.startswith("transformers") and name in PADS) else ""
-
-
-def _kept_by(unsloth: str) -> bool:
-    return bool(unsloth) and version_key(unsloth) < UNSLOTH_REMOVES

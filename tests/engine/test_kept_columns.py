@@ -31,6 +31,10 @@ def says(text: str, **options: object) -> str:
         ("0.16.1", KEPT, "", ""),
         ("0.12.2", f"{KEPT}, packing=True", "", ""),
         ("0.12.2", ", dataset_text_field='text'", "", ""),
+        ("0.12.2", KEPT, ", data_collator=None", "its collator"),
+        ("0.12.2", f"{KEPT}, packing=False", "", "its collator"),
+        ("0.12.2", KEPT.replace("False", "True"), "", ""),
+        ("0.12.2", f"{KEPT}, dataset_kwargs={{'skip_prepare_dataset': True}}", "", ""),
         ("0.12.2", ", remove_unused_columns=False", "", "its collator"),
         ("0.12.2", ", remove_unused_columns=False", ", formatting_func=lambda row: row['text']", "its collator"),
         ("0.12.2", KEPT, COLLATOR, "DataCollatorForCompletionOnlyLM"),
@@ -48,6 +52,7 @@ def test_what_ends_on_the_gpu_is_said(release: str, config: str, trainer: str, c
 def test_rows_of_the_script_s_own_tokens_may_have_no_texts() -> None:
     config = ", remove_unused_columns=False"
     assert not says(sft_script(before="COLUMNS = ['input_ids']", config=config), source_trl="0.12.2")
+    assert says(sft_script(before="COLUMNS = ['input_ids']", config=KEPT), source_trl="0.12.2")
 
 
 @pytest.mark.parametrize(("unsloth", "ends"), [("2025.7.11", True), ("2026.4.4", False)])

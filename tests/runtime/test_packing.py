@@ -89,3 +89,10 @@ def test_documents_are_packed_as_the_release_did(trl: str) -> None:
 def test_bfd_packed_what_it_cut_off_in_two_releases(trl: str) -> None:
     assert sizes(pack(spans(20, 3), 8, release(trl).packing_strategy("bfd"))) == [[8], [8], [4, 3]]
     assert sizes(pack(spans(20, 3), 8, release("0.26.2").packing_strategy("bfd"))) == [[8], [3]]
+
+
+def test_which_packed_rows_a_batch_runs_together() -> None:
+    releases = ("0.18.2", "0.19.0", "0.22.0", "0.27.0", "0.29.0", "1.0.0")
+    assert [release(trl).runs_together("bfd") for trl in releases] == [False, True, True, True, True, True]
+    assert [release(trl).runs_together("bfd-requeue") for trl in ("0.29.0", "1.0.0")] == [False, True]
+    assert not release("1.16.0").runs_together("wrapped")

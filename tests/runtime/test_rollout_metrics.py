@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from porter.runtime.facts.releases import release
-from porter.runtime.rollouts.rollout import said_of
+from porter.runtime.rollouts.rollout import _deviation, said_of
 
 REWARDS = np.array([[1.0], [0.0], [3.0], [5.0]])
 
@@ -24,6 +24,7 @@ def said(*, whole_spread: bool, generations: int = 2) -> dict[str, float]:
     )
 
 
+@pytest.mark.filterwarnings("error")
 def test_the_spread_is_of_all_or_of_groups() -> None:
     """`std` of torch and TRL's nanstd: of a sample, so of fewer than two values none."""
     rewards = REWARDS[:, 0]
@@ -32,6 +33,7 @@ def test_the_spread_is_of_all_or_of_groups() -> None:
     assert said(whole_spread=False)["reward_std"] == pytest.approx(groups.mean())
     assert said(whole_spread=True)["rewards/right/std"] == pytest.approx(rewards.std(ddof=1))
     assert np.isnan(said(whole_spread=False, generations=1)["reward_std"])
+    assert np.isnan(_deviation(np.array([1.0, np.nan])))
 
 
 def test_releases_before_0_27_logged_the_mean_of_the_groups() -> None:

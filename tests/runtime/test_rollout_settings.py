@@ -169,13 +169,21 @@ def test_unsloth_s_config_raises_its_batch() -> None:
 def test_unsloth_s_own_loss_by_its_release() -> None:
     assert settings_of_loss("2025.8.6") == {"loss_parts": -1, "divides_by_made": False}
     assert settings_of_loss("2026.1.4") == {"loss_parts": -1}
+    assert settings_of_loss("2025.2.5") == settings_of_loss("2025.10.11") == settings_of_loss("2025.8.6")
+    assert settings_of_loss("2025.10.12") == settings_of_loss("2026.2.0") == settings_of_loss("2026.1.4")
     assert settings_of_loss("2026.2.1") == settings_of_loss("2025.2.4") == settings_of_loss(None) == {}
+    assert settled_by_config("2025.2.4", "bnpo", True) == ({}, {})
+    assert settled_by_config("2025.2.5", "bnpo", True) == ({"loss_type": "grpo"}, {})
     assert settled_by_config("2025.5.7", "bnpo", True) == ({"loss_type": "grpo"}, {})
     assert settled_by_config("2025.5.8", "bnpo", True) == settled_by_config(None, "dapo", True) == ({}, {})
     assert settled_by_config("2025.8.6", "dr_grpo", True) == ({"loss_type": "dr_grpo"}, {"scale_rewards": False})
+    assert settled_by_config("2025.8.6", "dr_grpo", "batch") == ({"loss_type": "dr_grpo"}, {})
     masked = {"mask_truncated_completions": True}
     of_dapo = {"loss_type": "dapo", "epsilon_high": 0.28}
     assert settled_by_config("2025.8.6", "dapo", True) == (of_dapo | {"loss_type": "bnpo", "beta": 0.0}, masked)
+    assert settled_by_config("2025.6.4", "dapo", True) == (of_dapo, masked)
+    for first, last in (("2025.6.5", "2025.8.6"), ("2025.10.11", "2025.8.6"), ("2025.10.12", "2025.11.3")):
+        assert settled_by_config(first, "dapo", True) == settled_by_config(last, "dapo", True)
     assert settled_by_config("2025.11.3", "dapo", True) == (of_dapo | {"beta": 0.0}, masked)
     assert settled_by_config("2025.11.4", "dapo", True) == (of_dapo, masked)
     assert [parts_of(8, asked) for asked in (None, -1, 1, 2, 3, 5, 99)] == [1, 8, 1, 2, 4, 8, 8]

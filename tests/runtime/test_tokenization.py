@@ -217,6 +217,7 @@ def test_a_padding_token_that_is_asked_for_pads_whether_the_tokenizer_gets_it_or
             tokenizer, chat_template_path=None, eos_token=None, pad_token="<pad>", gives_padding=gives
         )
         assert (found, tokenizer.pad_token) == (tokenizer.convert_tokens_to_ids("<pad>"), kept)
+    assert [release(trl).gives_pairs_padding for trl in ("0.23.1", "1.0.0", "1.1.0")] == ["asked", "missing", "asked"]
 
 
 def test_a_collator_without_a_padding_token_ends_as_the_source_does() -> None:
