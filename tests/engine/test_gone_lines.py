@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .porting import PLAIN, check_becomes, port
+import pytest
+
+from .porting import PLAIN, check_becomes, port, sft_script
 from .trainer_scripts import LOADED
 
 
@@ -22,6 +24,33 @@ def test_blocks_that_lose_all_they_did() -> None:
         f"import torch\n{PLAIN}{body}else:\n    print(1)\n", "if len(rows) > 9:\n    pass\nelse:\n", gone=("torch",)
     )
     check_becomes(f"import torch\n{PLAIN}print(1); torch.cuda.empty_cache()\n", "print(1)\n", gone=("torch", ";"))
+
+
+@pytest.mark.parametrize(
+    ("chain", "left"),
+    [
+        (
+            "if rows.x:\n    print(1)\nelif torch.cuda.is_available():\n    model = model.to('cuda')\n",
+            "if rows.x:\n    print(1)\n",
+        ),
+        ("if rows.x:\n    print(1)\n# on it\nelse:\n    model.to('cuda')\n", "if rows.x:\n    print(1)\n"),
+        ("if rows.x:\n    model.cuda()\nelse:\n    torch.cuda.empty_cache()\n", ""),
+        # The GPU run came to no branch behind the one that is empty now.
+        ("if torch.cuda.is_available():\n    model.cuda()\nelif rows.x:\n    print(1)\nelse:\n    print(2)\n", ""),
+    ],
+)
+def test_branches_that_do_nothing_go(chain: str, left: str) -> None:
+    text = sft_script(imports="import torch", after=f"trainer.train()\n{chain}print(3)\n")
+    check_becomes(text, f"train(batches)\n{left}print(3)\n", gone=("torch", "pass"))
+
+
+def test_branches_that_do_nothing_stay_in_front_of_others_and_where_a_condition_does_something() -> None:
+    empty = "    torch.cuda.empty_cache()\n"
+    check_becomes(f"import torch\n{PLAIN}if rows.x:\n{empty}elif rows.y:\n    print(1)\n", "if rows.x:\n    pass\nelif")
+    kept = "if rows.x:\n    print(1)\nelif start():\n"
+    check_becomes(f"import torch\n{PLAIN}{kept}{empty}", f"{kept}    pass\n")
+    own = "if rows.x:\n    print(1)\nelse:\n    pass\n"
+    check_becomes(f"{PLAIN}{own}", own)
 
 
 def test_lines_that_tell_of_the_gpu_go() -> None:

@@ -60,3 +60,22 @@ def test_one_that_more_than_a_question_for_a_gpu_gives_stays(before: str, more: 
     chosen = before + BRANCHES.format(cuda='"cuda"', cpu='"cpu"')
     after = port(script(f"{chosen}print(device)\n", more=more)).after
     assert 'device = "mps"' in after and 'device = "cpu"' in after and "print(device)" in after
+
+
+WORDS = "tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n"
+INPUTS = ("tokenizer('x', return_tensors='pt').to(device)", "{k: v.to(device) for k, v in tokenizer('x').items()}")
+
+
+@pytest.mark.parametrize("inputs", INPUTS)
+@pytest.mark.parametrize("place", ["model.device", "next(model.parameters()).device", "trainer.args.device"])
+def test_the_place_of_inputs_that_are_moved_nowhere_goes(place: str, inputs: str) -> None:
+    """The models of Tunix have no such attribute."""
+    lines = f"device = {place}\ninputs = {inputs}\nout = model.generate(**inputs, max_new_tokens=5)\n"
+    ported = port(script(more=WORDS).replace("trainer.train()", f"trainer.train()\n{lines}"))
+    assert ported.status == "ported" and "device =" not in ported.after and "(device)" not in ported.after
+
+
+def test_the_place_of_what_torch_makes_is_the_host() -> None:
+    lines = "device = next(model.parameters()).device\nprint(torch.zeros(2, device=device), torch.ones(1).to(device))\n"
+    ported = port(script(more=WORDS).replace("trainer.train()", f"trainer.train()\n{lines}"))
+    assert ported.status == "ported" and 'device = "cpu"\n' in ported.after

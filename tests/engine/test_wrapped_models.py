@@ -74,3 +74,29 @@ def test_autocast_that_the_arguments_do_not_ask_for_is_said() -> None:
 def test_an_alias_of_the_trainers_class_goes_with_it() -> None:
     text = sft_script("T = SFTTrainer").replace("trainer = SFTTrainer(", "trainer = T(")
     check_becomes(text, gone=("T = ", "import trl", "from trl"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("trainer.accelerator.unwrap_model(trainer.model).save_pretrained('last')", "rt.save_model(model, 'last')"),
+        ("trainer.accelerator.unwrap_model(model).save_pretrained('last')", "rt.save_model(model, 'last')"),
+        (
+            "mine = trainer.accelerator.unwrap_model(trainer.model)\nmine.save_pretrained('last')",
+            "mine = trainer.model\nrt.save_model(model, 'last')",
+        ),
+        (
+            "def save(last):\n    mine = last.accelerator.unwrap_model(last.model)\n"
+            "    mine.save_pretrained('last')\n\n\nsave(trainer)",
+            "    mine = last.model\n    rt.save_model(mine, 'last')",
+        ),
+    ],
+)
+def test_the_trainers_accelerator_has_wrapped_nothing(lines: str, left: str) -> None:
+    check_becomes(sft_script(after=f"trainer.train()\n{lines}"), left, gone=("unwrap_model", "accelerator"))
+
+
+def test_what_the_trainers_accelerator_says_of_its_processes() -> None:
+    lines = "print(trainer.accelerator.process_index, trainer.accelerator.num_processes, trainer.accelerator.device)"
+    text = sft_script(after=f"trainer.train()\n{lines}\ntrainer.accelerator.free_memory()")
+    check_becomes(text, "print(jax.process_index(), 1, jax.devices()[0])", gone=("accelerator",))

@@ -21,6 +21,7 @@ from ..script.porting import Porting
 from ..script.sites import shortened
 from ..script.training import Training
 from ..script.uses_of_training import Use, role_uses
+from ..script.where_values_go import unwraps
 from ..settling.decisions import decide
 from ..steps.step import Phase, step
 from .generation_settings import answer_guard, is_setting, keep_setting, read_config, unused_setting
@@ -312,7 +313,7 @@ def _is_elsewhere_read(module: Module, node: cst.CSTNode) -> bool:
     call = module.parents[argument]
     if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call):
         return False
-    if parameter_of(module, argument, call) is not None:
+    if parameter_of(module, argument, call) is not None or unwraps(call):
         return False
     return module.code(call.func) not in ("print", "type", "hasattr", "isinstance", "len", "str", "repr")
 

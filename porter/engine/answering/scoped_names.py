@@ -21,6 +21,7 @@ from ...text.expressions import names_in
 from ..script.porting import TRAINER, Porting
 from ..script.sites import indentation, small_statement
 from ..script.uses_of_training import Use, is_in_reach
+from ..script.where_values_go import unwraps
 from ..steps.step import Phase, step
 
 # What a trainer can take along: its attribute → the name of the port that it holds.
@@ -101,6 +102,8 @@ def _named_call(porting: Porting, call: cst.Call, role: str) -> str:
     if call is porting.trainer.node:
         return porting.names.trainer
     module = porting.module
+    if unwraps(call):
+        return porting.code_now(call.args[0].value)
     small, place = small_statement(module, call)
     code, (start, end) = porting.code_now(call), module.span(call)
     if small is None or place != "line" or (porting.covered(start) and porting.covered(end)):

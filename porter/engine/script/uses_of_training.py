@@ -9,13 +9,14 @@ from functools import cached_property
 import libcst as cst
 
 from ...source.calls import function_around
+from ...source.module import Module
 from ...source.scopes import Scope
 from .callback_methods import is_get, models_of_callbacks
 from .flow import Variable
 from .sites import Site
 from .trainers import is_another, is_given_another, reached
 from .training import Training, in_reach
-from .where_values_go import held_by, holders
+from .where_values_go import held_by, holders, unwraps
 
 ASKERS = ("hasattr", "getattr", "setattr")
 
@@ -63,7 +64,7 @@ def _find_use(porting: Training, role: str, name: Variable) -> Use:
     chain: list[str] = []
     while isinstance(parent := porting.module.parents[node], cst.Attribute) and parent.value is node:
         chain.append(parent.attr.value)
-        node = parent
+        node = _unwrapped(porting.module, parent) if role == "trainer" and chain == ["model"] else parent
     kind = "read"
     if isinstance(parent, cst.Call) and parent.func is node:
         node, kind = parent, "call"
@@ -159,9 +160,16 @@ def _models_of_trainer(porting: Training) -> list[cst.Name | cst.Attribute]:
         for name in module.references(place.variable, place.scope):
             read = module.parents[name]
             if isinstance(read, cst.Attribute) and read.attr.value == "model":
-                for held in held_by(module, read):
+                for held in held_by(module, _unwrapped(module, read)):
                     found += module.references(held.variable, held.scope)
     return found
+
+
+def _unwrapped(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
+    """`trainer.accelerator.unwrap_model(trainer.model)` around the trainer's model; the node itself without one."""
+    argument = module.parents[node]
+    call = module.parents[argument] if isinstance(argument, cst.Arg) else None
+    return call if isinstance(call, cst.Call) and call.args[0] is argument and unwraps(call) else node
 
 
 def _trained(porting: Training) -> list[cst.Name | cst.Attribute]:
