@@ -76,3 +76,18 @@ def test_what_is_read_behind_the_training_is_named(after: str, severity: str, co
 
 def test_what_is_read_in_front_of_the_training_is_of_another_run() -> None:
     assert said('json.load(open("out/checkpoint-100/trainer_state.json"))') == []
+
+
+@pytest.mark.parametrize(
+    ("output", "path", "named"),
+    [
+        ("./out/last", "/content/out/last/checkpoint-500", True),
+        ("/content/out", "out/checkpoint-500", True),
+        ("out", "/content/of_out/checkpoint-500", False),
+    ],
+)
+def test_a_checkpoint_may_be_named_from_the_root(output: str, path: str, named: bool) -> None:
+    lines = f'PeftModel.from_pretrained(model, "{path}")'
+    text = sft_script(imports="from peft import PeftModel", after=f"trainer.train()\n{lines}\n")
+    found = port(text.replace('output_dir="out"', f'output_dir="{output}"')).findings
+    assert any("hold neither a config" in each.message for each in found) is named

@@ -54,6 +54,13 @@ def test_a_model_loaded_again_to_generate(load: str, part: str) -> None:
     )
 
 
+def test_what_only_says_where_an_adapter_is_and_whether_a_model_is_there() -> None:
+    load = AGAIN.replace("'out')", "'out', is_trainable=False, local_files_only=True, token=None)")
+    lines = "if model is not None:\n    print(model.generate(**ids))"
+    text = PEFT + script(load + "ids = tokenizer('a', return_tensors='pt')", lines)
+    check_becomes(text, "model = rt.apply_adapter(base, 'out', mesh)\n", "    print(rt.generate(model, **ids))")
+
+
 @pytest.mark.parametrize(
     "load",
     [

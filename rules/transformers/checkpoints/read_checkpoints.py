@@ -181,7 +181,9 @@ def is_in_output(porting: Porting, node: cst.BaseExpression) -> bool:
 
 
 def _is_below(path: str, output: str) -> bool:
-    return _plain(path).startswith(f"{output}/checkpoint-")
+    """Whether a path is a checkpoint's in a folder; of which one may be said from the root, `/content/out`."""
+    folder, named, _ = _plain(path).partition("/checkpoint-")
+    return bool(named) and (folder == output or folder.endswith(f"/{output}") or output.endswith(f"/{folder}"))
 
 
 def _plain(path: object) -> str:

@@ -42,7 +42,10 @@ CASTS = re.compile(r"\.(half|float|bfloat16)\(|\.to\([^)]*(torch\.(b?float|half)
 OF_MERGED = frozenset({"save_pretrained", "push_to_hub"})
 OF_CONFIG = frozenset({"use_cache", "pretraining_tp"})  # what decides nothing about Tunix's tokens
 # Keywords of PeftModel.from_pretrained that say where and how torch's model lies, or what is so anyway.
-IDLE = frozenset("device_map dtype torch_dtype is_trainable offload_folder low_cpu_mem_usage offload_dir".split())
+IDLE = frozenset(
+    "device_map dtype torch_dtype is_trainable offload_folder low_cpu_mem_usage offload_dir local_files_only "
+    "torch_device token use_auth_token trust_remote_code".split()
+)
 MAX_DEPTH = 4  # functions that call one another
 REASON = "the model that generates is Tunix's, too"
 
@@ -314,6 +317,8 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             chain.edits.append((*module.span(outer), f"{porting.rt(MERGE)}({use.value})"))
             return _held(porting, outer, chain, merged=True)
         return False
+    if isinstance(parent, cst.Comparison) and parent.left is use and _is_none_test(parent):
+        return True
     if isinstance(parent, cst.Call) and parent.func is use and is_known_call(porting, parent):
         chain.generates = True
         chain.uses.append(use)
@@ -336,6 +341,13 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             uses = module.references(parameter, module.scopes[module.callees[outer]])
             return all(isinstance(n, cst.Name) and _use(porting, n, chain, merged) for n in uses)
     return isinstance(parent, cst.Del) or isinstance(module.parents[outer], cst.Del)
+
+
+def _is_none_test(node: cst.Comparison) -> bool:
+    """`model is not None`, which is so of the port's as well."""
+    only = node.comparisons[0]
+    none = isinstance(only.comparator, cst.Name) and only.comparator.value == "None"
+    return len(node.comparisons) == 1 and none and isinstance(only.operator, cst.Is | cst.IsNot)
 
 
 def _readied(porting: Porting, use: cst.Name, call: cst.Call, chain: _Chain, *, merged: bool) -> bool:
