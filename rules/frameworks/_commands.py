@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -98,8 +98,3 @@ def commands_of(words: list[str]) -> Iterator[list[str]]:
             yield shlex.split(part, comments=True)
         except ValueError:
             yield part.split()
-
-
-def first_of(commands: list[str], known: Callable[[list[str]], object]) -> object:
-    """What `known` says of the first command of a text that it knows; None for none."""
-    return next((found for words in commands_of(commands) if (found := known(words)) is not None), None)

@@ -21,6 +21,8 @@ APART = 'adapted = PeftModel.from_pretrained(base, "final")'
         (f"{APART}\nadapted.eval()", "with torch.no_grad():\n    print(base.generate(**inputs))", "base"),
         (APART, 'other = PeftModel.from_pretrained(base, "second")\nprint(other.generate(**inputs))', "base"),
         (APART, "base.eval()", ""),
+        (APART, "del base", ""),
+        (APART.replace("(base", "(load()"), "print(base.generate(**inputs))", ""),
         (APART, "with adapted.disable_adapter():\n    print(base.generate(**inputs))", ""),
         (APART, 'base = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")\nprint(base.generate(**inputs))', ""),
         (f"print(base.generate(**tokenizer('x', return_tensors='pt')))\n{APART}", "", ""),

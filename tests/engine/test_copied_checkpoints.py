@@ -37,6 +37,8 @@ def said(before: str = "", after: str = "", config: str = "") -> list[str]:
         ('os.system(f"cp -r {state.best_model_checkpoint} final")', ""),
         ("self.best = state.best_model_checkpoint; shutil.copytree(self.best, 'final')", ""),
         ("best = state.best_model_checkpoint or get_last_checkpoint(args.output_dir); shutil.copytree(best, 'x')", ""),
+        ("best: str = state.best_model_checkpoint; shutil.copytree(best, 'final')", ""),
+        ("if best := state.best_model_checkpoint: shutil.copytree(best, 'final')", ""),
         ("keep(state.best_model_checkpoint, 'final')", "shutil.copytree(folder, final)"),
         ("shutil.copytree('notes', os.path.join(state.best_model_checkpoint, 'notes'))", None),
         ("shutil.copy(os.path.join(state.best_model_checkpoint, 'trainer_state.json'), 'x')", None),

@@ -37,6 +37,25 @@ def test_what_is_off_needs_nobody(tmp_path: Path) -> None:
     assert "model.parameters()" in model and "(None, None)" in trainer
 
 
+@pytest.mark.parametrize(
+    ("test", "off"),
+    [
+        ("USE_OWN and ready()", "USE_OWN and ready() is False"),
+        ("ready() and USE_OWN", "ready() and USE_OWN is False"),
+        ("USE_OWN or ready()", ""),
+        ("USE_OWN or OTHER", "USE_OWN or OTHER is False"),
+        ("not (ready() or not USE_OWN)", "not (ready() or not USE_OWN) is False"),
+        ("not USE_OWN and ready()", ""),
+        ("ready(USE_OWN)", ""),
+    ],
+)
+def test_conditions_of_constants(tmp_path: Path, test: str, off: str) -> None:
+    script = SCRIPT.replace("USE_OWN = False", "USE_OWN = OTHER = False").replace("if USE_OWN:", f"if {test}:")
+    found = port(tmp_path, script)
+    assert found.status == ("ported" if off else "partial"), found.findings
+    assert any(f"as long as {off}" in message for message in said(found, "warning")) is bool(off)
+
+
 def test_a_constant_of_the_project(tmp_path: Path) -> None:
     script = SCRIPT.replace(
         "USE_OWN = False", "try:\n    from config import USE_OWN\nexcept ImportError:\n    USE_OWN = False"

@@ -41,6 +41,10 @@ def test_what_the_object_refuses_is_refused_before(line: str) -> None:
         "setattr(args, 'max_steps', 5)",
         "if len(rows) > 9:\n    args.eval_delay = 2",
         "print(args.eval_delay)",
+        f"for name in {ITEMS}:\n    setattr(args, name, 0)",
+        f"for name, value in {ITEMS}.items():\n    setattr(args, name, 0)",
+        f"for name, value in {ITEMS}.items():\n    if len(rows) > 9:\n        setattr(args, name, value)",
+        f"if len(rows) > 9:\n    for name, value in {ITEMS}.items():\n        setattr(args, name, value)",
     ],
 )
 def test_what_it_takes_or_may_not_get_is_not(line: str) -> None:

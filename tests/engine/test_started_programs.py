@@ -41,6 +41,11 @@ def said(text: str) -> list[tuple[str, str]]:
         ("command = ['axolotl', 'train']\nsubprocess.check_call(command + ['x.yaml'])", "axolotl train"),
         ("subprocess.run([sys.executable, 'src/train_dpo.py'])", "python src/train_dpo.py"),
         ("command = ['torchrun', __file__]\nos.execvp(command[0], command)", "torchrun"),
+        ("os.system(' '.join(['torchrun', 'train.py']))", "torchrun ... train.py"),
+        ("import shlex\nsubprocess.run(shlex.split('torchrun train.py'))", "torchrun ... train.py"),
+        ("os.system('torch' 'run train.py')", "torchrun ... train.py"),
+        ("os.system('torchrun ' + args.method + ' train.py')", "torchrun ... train.py"),
+        ("subprocess.run([sys.executable, os.path.join('src', 'train.py')])", "python src/train.py"),
     ],
 )
 def test_what_starts_by_default_is_an_error(line: str, name: str) -> None:
@@ -70,6 +75,9 @@ def test_what_a_flag_starts_is_a_warning(line: str, severity: str) -> None:
         "subprocess.run(['accelerate', 'env'])",
         "os.system('accelerate launch main.py --tasks humaneval')",
         "print('torchrun train.py')",
+        "for one in os.listdir('.'):\n    subprocess.run(['python', one])",
+        "subprocess.run(**{'args': 'torchrun train.py'})",
+        "subprocess.run(['bash', 'missing.sh'])",
         "if False:\n    os.system('torchrun train.py')",
     ],
 )
@@ -115,12 +123,18 @@ TRAINS = "from trl import SFTTrainer\nSFTTrainer('m', train_dataset=rows).train(
         ),
         ("import subprocess\nsubprocess.run(['python', 'src/train_tunix.py'])", "", ""),
         ("import subprocess\nsubprocess.run(['python', 'data.py'])", "", ""),
+        ("import subprocess\nsubprocess.call(['bash', 'idle.sh'])", "", ""),
     ],
 )
 def test_a_file_that_only_starts_one_is_unsupported(tmp_path: Path, text: str, name: str, fix: str) -> None:
     (tmp_path / "src").mkdir()
     held = {"main.py": TRAINS, "src/run.py": TRAINS, "src/train_tunix.py": "import tunix\n", "data.py": "import json\n"}
-    for path, code in {**held, "go.sh": "export A=1\npython \\\n  src/run.py\n", "start.py": f"{text}\n"}.items():
+    for path, code in {
+        **held,
+        "go.sh": "export A=1\npython \\\n  src/run.py\n",
+        "idle.sh": "ls\n",
+        "start.py": f"{text}\n",
+    }.items():
         (tmp_path / path).write_text(code)
     found = port_file(tmp_path / "start.py")
     said = [each for each in found.findings if each.rule == "TP009"]

@@ -57,3 +57,12 @@ def test_the_scripts_own_random_state_and_its_own_function_of_that_name() -> Non
     after = port(DRAWN.format(above=own, adapted="model = adapted(model)", below="rows = rows.shuffle()")).after
     assert "\n    transformers.set_seed(SEED)  # Unsloth's" in after and "    return rt.apply_lora(" in after, after
     assert "import transformers\n" in after
+
+
+def test_what_shares_its_line_is_said_to_be_unseeded() -> None:
+    text = DRAWN.format(above="", adapted=f"{ADAPTED}; print(model)", below="rows = rows.shuffle()")
+    found = port(text)
+    message = "seeds what shuffle draws by (3407), and the port doesn't"
+    [said] = [each for each in found.findings if message in each.message]
+    assert said.severity == "warning" and said.fix == "Call transformers.set_seed(3407) there."
+    assert "set_seed(" not in found.after

@@ -42,6 +42,7 @@ def test_what_ends_the_port_is_an_error(line: str, fix: str) -> None:
         "load_dataset('conll2003', revision='refs/convert/parquet')",
         "load_dataset('imdb')",
         "load_dataset('json', data_files='samsum.json')",
+        "load_dataset(**given)",
         "if False:\n    load_dataset('samsum')",
     ],
 )
@@ -61,6 +62,13 @@ def test_a_folder_with_a_script_of_the_project(tmp_path: Path) -> None:
     assert not [each for each in port_file(path).findings if each.rule == "TP531"]
     (tmp_path / "rows" / "rows.py").write_text("import datasets\n")
     assert [each.severity for each in port_file(path).findings if each.rule == "TP531"] == ["error"]
+
+
+def test_a_folder_of_the_project_that_has_the_name_of_one(tmp_path: Path) -> None:
+    (tmp_path / "samsum").mkdir()
+    path = tmp_path / "train.py"
+    path.write_text(sft_script(after="trainer.train()\nload_dataset('samsum')"))
+    assert not [each for each in port_file(path).findings if each.rule == "TP531"]
 
 
 def test_the_installed_library_refuses_them(tmp_path: Path) -> None:
