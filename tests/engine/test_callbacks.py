@@ -1,6 +1,10 @@
 """What a callback does with the model that it is given is ported as it is elsewhere."""
 
+from pathlib import Path
+
 import pytest
+
+from porter.front.port_file import port_file
 
 from .porting import port, sft_script
 
@@ -181,41 +185,40 @@ def test_what_other_trainers_log_is_said_by_release(trainer: str, release: str, 
     )
 
 
-@pytest.mark.parametrize(
-    ("steps", "when"), [("1", None), ("4", ""), ("int(open('n').read())", " where it is more than 1")]
-)
-def test_a_norm_of_micro_batches_alone_is_said(steps: str, when: str | None) -> None:
-    text = script("print(logs.get('grad_norm'))", "on_log", "logs=None, ")
-    found = port(text.replace("max_steps=5", f"max_steps=5, gradient_accumulation_steps={steps}"))
-    (row,) = [row for row in found.fields if row.source.endswith("gradient_accumulation_steps")]
-    told = [finding.message for finding in found.findings if "reads grad_norm" in finding.message]
-    assert row.reason.endswith(f"have no grad_norm{when}") if when is not None else "grad_norm" not in row.reason
-    assert told == (
-        [f"Mine reads grad_norm of the logs: the port doesn't log it with accumulated gradients{when}."]
-        if when is not None
-        else []
-    )
+OLDER = [
+    ("from trl import SFTConfig, ", "from transformers import TrainingArguments\nfrom trl import "),
+    ("SFTConfig", "TrainingArguments"),
+    ("processing_class", "tokenizer"),
+    ('dtype="bfloat16"', "torch_dtype='bfloat16'"),
+    ("Qwen3-0.6B", "Qwen2.5-0.5B"),
+]
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("release", "keywords", "said"),
     [
-        ("SFTConfig(**yaml.safe_load(open('settings.yaml')))", True),
-        ("TrlParser((SFTConfig,)).parse_args_and_config()[0]", True),
-        ("SFTConfig(**{'output_dir': 'out', 'gradient_accumulation_steps': 4})", False),
-        ("SFTConfig(output_dir='out', max_steps=5)", False),
+        ("4.37.2", "lr_scheduler_type='constant'", "have no grad_norm"),
+        ("4.37.2", "max_grad_norm=0", "have the next step's rate and have no grad_norm"),
+        ("4.40.0", "lr_scheduler_type='constant', max_grad_norm=0", "have grad_norm where it is clipped"),
+        ("4.40.0", "lr_scheduler_type='constant', gradient_accumulation_steps=4", ""),
+        ("5.2.0", "max_grad_norm=0.0", "have grad_norm where it is clipped"),
+        ("5.2.0", "max_grad_norm=float(open('n').read())", ""),
+        ("5.3.0", "max_grad_norm=0.0", ""),
     ],
 )
-def test_a_norm_that_the_settings_may_take_away_is_said_at_the_trainer(settings: str, said: bool) -> None:
-    text = sft_script(imports="import yaml\nfrom trl import TrlParser", before=f"settings = {settings}")
-    start, end = text.index('SFTConfig(output_dir="out"'), text.index("),\n    train_dataset")
-    found = port(text[:start] + "settings" + text[end + 1 :])
-    told = [finding for finding in found.findings if "log lines have no grad_norm" in finding.message]
-    message = (
-        "The log lines have no grad_norm where gradient_accumulation_steps is more than 1: "
-        "Tunix has the norm of micro-batches alone."
-    )
-    assert [(each.severity, each.message) for each in told] == [("info", message)] * said
+def test_lines_lack_the_norms_that_their_release_did_not_log(
+    release: str, keywords: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "requirements.txt").write_text(f"transformers=={release}\n")
+    script = tmp_path / "train.py"
+    text = sft_script(config=f", {keywords}")
+    for new, old in OLDER if release < "5" else ():
+        text = text.replace(new, old)
+    script.write_text(text)
+    found = port_file(script)
+    keyword = f'transformers="{release}",  # its lines {said}\n'
+    assert (keyword in found.after) if said else "# its lines" not in found.after
+    assert not any("grad_norm" in finding.message for finding in found.findings)
 
 
 def test_the_base_class_itself_is_a_callback_that_the_runtime_has() -> None:

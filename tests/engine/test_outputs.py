@@ -30,7 +30,6 @@ trainer.save_state()
     )
     said = [finding.message for finding in found.findings if finding.rule == "TP133"]
     assert [message.count("total_flos") for message in said] == [1]
-    assert "the lines that it logs while it trains lack train_samples_per_second and eval_samples_per" in said[0]
 
 
 @pytest.mark.parametrize(

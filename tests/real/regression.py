@@ -11,6 +11,7 @@ import torch
 from flax import nnx
 from tunix.sft.peft_trainer import PeftTrainer
 
+from porter.runtime.batches.deal_rows import Deal
 from porter.runtime.training.metrics_trainer import MetricsTrainer
 from porter.runtime.training.optimizers import clip_by_global_norm, decay_mask, hf_optimizer
 from porter.runtime.training.schedules import hf_schedule
@@ -26,6 +27,14 @@ Y = DRAW.normal(size=(ROWS,)).astype(np.float32)
 BATCHES = [{"x": X[at : at + 2], "y": Y[at : at + 2]} for at in range(0, ROWS, 2)]
 EVAL = [{"x": X[at : at + 5], "y": Y[at : at + 5]} for at in range(0, ROWS, 5)]
 STEPS = len(BATCHES)
+
+
+class Data(list[Any]):
+    """Batches that know the rows of the GPU run, as the runtime's do."""
+
+    def __init__(self, batches: Any, **counts: float) -> None:
+        super().__init__(batches)
+        vars(self).update(counts)
 
 
 class Line(nnx.Module):
@@ -78,8 +87,10 @@ def run_tunix(
 ) -> tuple[PeftTrainer, Any]:
     rest = {"logging_strategy": "steps", "save_steps": 500, "save_total_limit": None, "run_name": None}
     args = SimpleNamespace(**{**rest, **arguments(folder, **settings)})
-    steps = settings.get("max_steps", STEPS)
-    batches = SimpleNamespace(steps=steps, steps_per_epoch=STEPS, accumulation=None)
+    accumulation = settings.get("gradient_accumulation_steps")
+    epoch = STEPS // (accumulation or 1)
+    steps = settings.get("max_steps", epoch)
+    batches = SimpleNamespace(steps=steps, steps_per_epoch=epoch, accumulation=accumulation)
     schedule = hf_schedule("linear", args.learning_rate, warmup_steps=args.warmup_steps, steps=steps)
     optimizer = optax.chain(
         clip_by_global_norm(args.max_grad_norm),
@@ -89,5 +100,10 @@ def run_tunix(
     trainer.with_gen_model_input_fn(lambda batch: batch).with_loss_fn(loss_fn)
     hooks = training_hooks(args, batches, schedule, callbacks)
     trainer.with_training_hooks(hooks)
+    if isinstance(data, list):
+        rows = Deal(batch_size=2, accumulation=accumulation or 1, processes=1, drop_last=False)
+        data = Data(data, trained_rows=rows.trained_rows(ROWS, 1, settings.get("max_steps", -1)))
+    if isinstance(held_out, list):
+        held_out = Data(held_out, rows=sum(len(batch["y"]) for batch in held_out), gpu_batches=len(held_out))
     trainer.train(data, held_out)
     return trainer, hooks

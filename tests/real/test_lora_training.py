@@ -18,6 +18,8 @@ from porter.runtime.lora.apply_lora import adapters, apply_peft, separate_kv
 from porter.runtime.models.load_model import load_model
 from porter.runtime.models.rematerialize import remat
 from porter.runtime.saving.adapters import adapter_state, load_adapter
+from porter.runtime.training.step_norms import log_norms_of_steps
+from porter.validate.jax_side.read_jax import norm_of, recorded_norm
 
 from .lora import SEVEN, batches, logits, small, token_loss, train
 
@@ -30,8 +32,12 @@ def test_k_and_v_stay_apart_in_training(
 ) -> None:
     mesh = tiny_mesh(1, 2)
     model = apply_peft(small(tiny, mesh, name), {"r": 2, "lora_alpha": 8, "target_modules": targets}, mesh, seed=0)
-    chain = optax.chain(separate_kv(model), optax.clip_by_global_norm(1.0), optax.adamw(1e-2))
-    train(model, mesh, chain, gradient_accumulation_steps=2)
+    log_norms_of_steps()
+    kept = recorded_norm()  # what reaches clipping
+    chain = optax.chain(separate_kv(model), kept, optax.clip_by_global_norm(1.0), optax.adamw(1e-2))
+    trainer = train(model, mesh, chain, gradient_accumulation_steps=2)
+    norms = trainer.metrics_logger.get_metric_history("", "grad_norm", "train")
+    assert norms[-1] == pytest.approx(norm_of(trainer.optimizer.opt_state), rel=1e-6)
     assert all(value.any() for value in adapter_state(model).values())  # raises if B left its blocks
 
 

@@ -1,5 +1,6 @@
 """Log lines and evaluation of a run, beside the real Trainer's on the same regression."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -78,6 +79,8 @@ ENDS = [
     {"max_steps": 7, "eval_strategy": "epoch", "logging_strategy": "epoch"},
     {"max_steps": 17, "eval_strategy": "epoch", "logging_strategy": "epoch"},
     {"max_steps": 17, "eval_steps": 0.4},
+    {"gradient_accumulation_steps": 2, "max_grad_norm": 0.3},
+    {"gradient_accumulation_steps": 2, "max_grad_norm": 0},
 ]
 
 
@@ -95,8 +98,12 @@ def test_the_log_lines_are_the_trainers(
     assert len(printed) == len(hooks.history)
     assert [(line["step"], "loss" in line) for line in lines] == [(line["step"], "loss" in line) for line in theirs]
     for ours, line in zip(lines, theirs, strict=True):
+        assert set(line) - set(ours) <= {"total_flos"}
         for name in set(line) & {"loss", "eval_loss", "grad_norm", "learning_rate", "epoch", "train_loss"}:
             assert ours[name] == pytest.approx(line[name], rel=2e-6), (name, line["step"])
+        if "train_runtime" in line:
+            of_a_step = [each["train_samples_per_second"] / each["train_steps_per_second"] for each in (ours, line)]
+            assert of_a_step[0] == pytest.approx(of_a_step[1], rel=1e-3)
     assert printed[0].startswith("{'loss': '") and "'learning_rate': '0'" in printed[0]
 
 
@@ -198,11 +205,14 @@ def test_a_loss_that_is_no_number_stays_out_of_the_mean(tmp_path: Path) -> None:
     config = SimpleNamespace(max_steps=4, gradient_accumulation_steps=2, checkpoint_root_directory=None)
     unsaved = SimpleNamespace(latest_step=lambda: None)
     trainer = SimpleNamespace(train_steps=0, config=config, model=None, checkpoint_manager=unsaved)
+    trainer.metrics_logger = SimpleNamespace(get_metric_history=lambda *names: [float("nan")])
+    trainer.metrics_prefix = ""
     hooks.on_train_start(trainer)
     for step, loss in enumerate([2.0, float("nan"), 3.0, 3.0], 1):
         hooks.on_train_step_end(trainer, step, loss)
     # transformers adds the window's mean so far, counting the step itself: 2 / 2.
-    assert hooks.history[0] == {"loss": (2.0 + 1.0 + 3.0 + 3.0) / 4, "step": 4}
+    assert (hooks.history[0]["loss"], hooks.history[0]["step"]) == ((2.0 + 1.0 + 3.0 + 3.0) / 4, 4)
+    assert math.isnan(hooks.history[0]["grad_norm"]), "a norm is told as it is"
 
 
 def test_evaluation_is_the_trainers(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ class Trainer:
         self.optimizer = SimpleNamespace(tx=chain)
         self.metrics_prefix = ""
         self.metrics_logger = SimpleNamespace(get_metric_history=lambda *names: np.array([0.25]))
+        self.evaluates_on: Any = None
         self._buffered_train_metrics: Any = None
         self._prev_buffered_train_metrics: Any = None
 
@@ -160,15 +161,39 @@ def test_a_share_and_less_than_nothing_are_read_as_transformers_does(asked: floa
 
 def test_an_evaluation_has_its_time(tmp_path: Path) -> None:
     hooks, trainer = log_every(2), Trainer(tmp_path)
+    trainer.evaluates_on = SimpleNamespace(rows=10, gpu_batches=5)
     hooks.on_train_start(trainer)
     for _ in range(2):
-        for _ in range(3):
+        for _ in range(3):  # this mesh's batches
             hooks.on_eval_step_start(trainer)
         time.sleep(0.02)
         hooks.on_eval_step_end(trainer, 0.5)
-    for line in record(tmp_path)["log_history"]:
+    hooks.on_train_end(trainer)
+    lines = [line for line in record(tmp_path)["log_history"] if "eval_loss" in line]
+    assert len(lines) == 2
+    for line in lines:
         assert 0.02 <= line["eval_runtime"] < 1
-        assert line["eval_steps_per_second"] == pytest.approx(3 / line["eval_runtime"], rel=0.1)
+        assert line["eval_steps_per_second"] == pytest.approx(5 / line["eval_runtime"], rel=0.01)
+        assert line["eval_samples_per_second"] == pytest.approx(10 / line["eval_runtime"], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("transformers", "clips", "logged"),
+    [
+        ("4.37.2", True, False),
+        ("4.38.0", True, True),
+        ("4.38.0", False, False),
+        ("5.2.0", False, False),
+        ("5.3.0", False, True),
+        (None, False, True),
+    ],
+)
+def test_a_line_has_the_norm_where_its_release_logged_it(transformers: str | None, clips: bool, logged: bool) -> None:
+    trainer, hooks = Trainer(None), log_every(1, transformers=transformers)
+    if not clips:
+        trainer.optimizer = SimpleNamespace(tx=optax.sgd(1e-3))
+    trainer.train(hooks, 2)
+    assert ["grad_norm" in line for line in hooks.history if "loss" in line] == [logged] * 2
 
 
 def test_a_clock_that_jumps_is_in_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

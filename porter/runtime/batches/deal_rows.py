@@ -28,6 +28,10 @@ class Deal:
         """Rows of a full optimizer step."""
         return self.batch_size * self.accumulation
 
+    def trained_rows(self, rows: int, epochs: float, max_steps: int) -> float:
+        """What the Trainer counts as the samples of a run: full steps where it is told how many, else its epochs."""
+        return max_steps * self.step_rows if max_steps > 0 else rows * epochs
+
     def batches(self, rows: np.ndarray, batch_size: int | None = None) -> list[np.ndarray]:
         """The rows of every micro-step of an epoch, in rank order."""
         return order.micro_batches(rows, batch_size or self.batch_size, self.processes, self._drop_last)

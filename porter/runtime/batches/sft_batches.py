@@ -201,6 +201,7 @@ class SFTBatches:
             width=np.sum if self._sft_rows.flattens else lambda lengths: rounded(np.max(lengths), multiple),
         )
         self.steps_per_epoch, self.steps = self._steps.per_epoch, self._steps.count
+        self.trained_rows = self._deal.trained_rows(self.rows, epochs, max_steps)
         self.uneven_epochs = self._steps.uneven
         self.batch_size = divisible(micro_batch or batch_size, mesh)
         self._micro_batches = math.ceil(batch_size * self._steps.largest / self.batch_size)

@@ -146,6 +146,7 @@ class TrainerBatches:
             self.uneven_epochs = self.steps_per_epoch != self._deal.steps(epoch_rows, full=True)
             self.steps_per_epoch = max(self._deal.steps(epoch_rows, full=True), 1)
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
+        self.trained_rows = self._deal.trained_rows(self.rows, epochs, max_steps)
         self.batch_size = divisible(micro_batch or batch_size, mesh)
         largest = (
             accumulation if self._rounds_up else max(sum(len(made) for made, _ in parts) for parts in self._parts())

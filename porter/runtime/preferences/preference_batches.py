@@ -94,8 +94,7 @@ class PreferenceBatches:
         self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
         gives_padding = self._release.gives_pairs_padding
         self._padding = set_up_tokenizer(tokenizer, pad_token=pad_token, gives_padding=gives_padding)
-        self._tokenizer = tokenizer
-        self._mesh = mesh
+        self._tokenizer, self._mesh = tokenizer, mesh
         self._max_length = max_length
         self._cut: dict[str, Any] = {
             "truncation_mode": truncation_mode,
@@ -130,6 +129,7 @@ class PreferenceBatches:
             self.uneven_epochs = self.steps_per_epoch != self._deal.steps(self.rows, full=True)
             self.steps_per_epoch = max(self._deal.steps(self.rows, full=True), 1)
         self.steps = max_steps if max_steps > 0 else math.ceil(epochs * self.steps_per_epoch)
+        self.trained_rows = self._deal.trained_rows(self.rows, epochs, max_steps)
         self.batch_size = self._divisible(micro_batch or batch_size)
         pairs = self.batch_size // self.documents
         largest = accumulation

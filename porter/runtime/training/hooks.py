@@ -23,6 +23,9 @@ from ..callbacks import BestMetric, Events, TrainerCallback, TrainerState
 from ..facts.releases import release
 from ..settings.intervals import interval
 from .recording import Recording
+from .run_facts import clips
+from .speeds import evaluated, note_data, of_evaluation, of_training
+from .step_norms import log_norms_of_steps
 from .stopping import Stopping
 from .trackers import begin_runs
 from .train_result import of_all_steps
@@ -48,11 +51,11 @@ def log_every(
     """Hooks that print the Trainer's log line every `steps` optimizer steps, on the first process, and record the run.
 
     `loss` is the mean over the steps since the last line, `learning_rate` the rate of the step itself (of the next one
-    in transformers before 4.51), `grad_norm` its gradient norm before clipping where Tunix knows it, `epoch` counts in
-    optimizer steps. Rewards and the like of a `PreferenceTrainer` are means over the same steps. Evaluations have their
-    `eval_runtime` and `eval_steps_per_second`, of this mesh's batches; behind the last step comes the Trainer's line of
-    the run, `train_runtime`, `train_steps_per_second`, `train_loss`, without samples by the second: rows are counted by
-    the batches, see `rt.train_result`.
+    in transformers before 4.51), `grad_norm` that of its whole gradient before clipping (none before 4.38, nor where
+    nothing is clipped before 5.3), `epoch` counts in optimizer steps. Rewards and the like of a `PreferenceTrainer` are
+    means over the same steps. Evaluations have their `eval_runtime`, `eval_samples_per_second` and
+    `eval_steps_per_second`, and behind the last step comes the Trainer's line of the run, `train_runtime` and its kin
+    with `train_loss`: by this machine's seconds, of the rows and batches that the GPU run's Trainer counts.
 
     Args:
         steps: `logging_steps`; below 1 a share of the whole run, rounded up, below 0 the last step alone; None for
@@ -79,8 +82,12 @@ def log_every(
     if output_dir is None:
         output_dir = getattr(args, "output_dir", None)
     lines = LogLines(steps, first_step, schedule, steps_per_epoch, events, metrics, output_dir, eval_on_start)
-    lines.rate_of_next = release(None, transformers).logs_next_rate
+    source = release(None, transformers)
+    lines.rate_of_next, lines.norms = source.logs_next_rate, source.logs_norms
+    lines.norms_unclipped = source.logs_unclipped_norms or bool(getattr(args, "deepspeed", None))
     lines.by_epoch = frozenset(by_epoch)
+    log_norms_of_steps()
+    note_data()
     return lines
 
 
@@ -88,6 +95,7 @@ class LogLines(TrainingHooks):
     """See `log_every`. `history` holds the lines as the Trainer's `state.log_history` does."""
 
     rate_of_next = False  # whether a line has the next step's rate
+    norms = norms_unclipped = True  # whether it has the step's gradient norm, and also where nothing is clipped
     by_epoch: frozenset[str] = frozenset()
 
     def __init__(
@@ -118,7 +126,7 @@ class LogLines(TrainingHooks):
         self._sum = 0.0
         self._last_logged = 0
         self._total, self._first, self._ends = 0.0, 0, -1
-        self._evaluating: list[float] = []  # when each batch of an evaluation began
+        self._evaluating: float | None = None  # when the evaluation began
         self._begun = self._reported = self._epoch_ended = -1
         self._evaluates = False  # whether Tunix has evaluated, which it does in front of the first step, too
         self._stopping = Stopping()
@@ -147,6 +155,7 @@ class LogLines(TrainingHooks):
             self._events.check_best(train_ctx, self._first_metrics)
         self.asked = self.asked or (steps, train_ctx.config.checkpoint_root_directory)
         begin_runs(train_ctx)
+        self.norms = self.norms and (self.norms_unclipped or clips(train_ctx))
         self.started, self._trains = time.perf_counter(), True
         self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1
         self._total, self._first, self._ends = 0.0, train_ctx.train_steps, -1
@@ -195,13 +204,9 @@ class LogLines(TrainingHooks):
         found = {f"{of_set}_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
         found |= getattr(train_ctx, "evaluated", {})
         self._evaluates = True
-        if began := self._evaluating:
-            seconds = time.perf_counter() - began[0]
-            found |= {
-                f"{of_set}_runtime": round(seconds, 4),
-                f"{of_set}_steps_per_second": round(len(began) / seconds, 3),
-            }
-            self._evaluating = []
+        if self._evaluating is not None:
+            found |= of_evaluation(evaluated(train_ctx), time.perf_counter() - self._evaluating, of_set)
+            self._evaluating = None
         line = self._with_epoch({f"{of_set}_loss": float(mean), **found}, train_ctx.train_steps)
         if not self._trains:
             self._first_metrics |= line
@@ -260,7 +265,8 @@ class LogLines(TrainingHooks):
 
     def on_eval_step_start(self, train_ctx: Any) -> None:
         """Called for every batch."""
-        self._evaluating.append(time.perf_counter())
+        if self._evaluating is None:
+            self._evaluating = time.perf_counter()
 
     def _end_epoch(self, train_ctx: Any, step: int) -> None:
         """on_epoch_end, once, if a step that was reported ends one, and the line that comes by epochs."""
@@ -295,14 +301,12 @@ class LogLines(TrainingHooks):
     def _summary(self, train_ctx: Any, step: int) -> dict[str, float]:
         """The Trainer's last line."""
         seconds = time.perf_counter() - (self.started or 0.0)
-        speed = round((train_ctx.config.max_steps or step) / seconds, 3)
-        line = {"train_runtime": round(seconds, 4), "train_steps_per_second": speed}
+        line = of_training(getattr(train_ctx, "trains_on", None), seconds, train_ctx.config.max_steps or step)
         return self._with_epoch({**line, "train_loss": of_all_steps(self._total, step)}, step)
 
     def _found(self, train_ctx: Any, after: int, until: int) -> dict[str, float]:
         """What is logged beside loss and rate: the last step's gradient norm, means over the steps after `after`."""
-        norm = _grad_norm(train_ctx)
-        found = {} if norm is None else {"grad_norm": norm}
+        found = {"grad_norm": _grad_norm(train_ctx)} if self.norms else {}
         found |= _metrics(train_ctx, "train", until - after)
         return found if self._metrics is None else found | self._metrics(after, until)
 
@@ -349,13 +353,8 @@ def _metrics(train_ctx: Any, mode: str, steps: int) -> dict[str, float]:
     return found
 
 
-def _grad_norm(train_ctx: Any) -> float | None:
-    """The step's gradient norm, unless Tunix has only the mean over micro-batches or over fused K and V."""
-    accumulated = train_ctx.config.gradient_accumulation_steps not in (None, 1)
-    lora = getattr(train_ctx.model, "lora", None)
-    fused = any(site.fused for site in getattr(lora, "sites", ()))
-    if accumulated or fused:
-        return None
+def _grad_norm(train_ctx: Any) -> float:
+    """That of the last step, see step_norms.py."""
     return float(
         np.asarray(train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, "grad_norm", "train")[-1])
     )

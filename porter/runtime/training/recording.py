@@ -15,6 +15,7 @@ from ..callbacks import TrainerState
 from ..hosts.global_arrays import whole
 from ..saving.record import Record
 from .run_facts import facts, learning_rate
+from .speeds import of_training
 from .train_result import of_all_steps
 
 IGNORED = -100
@@ -64,6 +65,7 @@ class Recording:
         self._ends, self._losses, self._counts, self._reported = None, [], [], -1
         self._began = self._last = time.perf_counter()
         self._first = int(train_ctx.train_steps)
+        self._data, self._max_steps = getattr(train_ctx, "trains_on", None), train_ctx.config.max_steps
         if self._off or folder is None or jax.process_index() != 0:
             self._record = None
             return
@@ -138,7 +140,7 @@ class Recording:
     def _summary(self, step: int) -> dict[str, Any]:
         """The Trainer's last line."""
         seconds = time.perf_counter() - self._began
-        line = {"train_runtime": seconds, "train_steps_per_second": (step - self._first) / seconds}
+        line: dict[str, Any] = {**of_training(self._data, seconds, self._max_steps or step)}
         line["train_loss"] = of_all_steps(float(np.sum(self._losses)), step)
         if self._steps_per_epoch:
             line["epoch"] = step / self._steps_per_epoch

@@ -88,6 +88,15 @@ def settings(train_ctx: Any) -> dict[str, Any]:
     return found
 
 
+def clips(train_ctx: Any) -> bool:
+    """Whether the optimizer clips to a global norm; true where that can't be read."""
+    return _or_nothing(_clips, train_ctx) is not False
+
+
+def _clips(train_ctx: Any) -> bool:
+    return any(owner == "clip_by_global_norm" for owner, _, _ in free_variables(train_ctx.optimizer.tx.update))
+
+
 def learning_rate(train_ctx: Any) -> Callable[[Any], Any] | None:
     """The optimizer's own rate by the number of updates before; None where it can't be read."""
     found: Callable[[Any], Any] | None = _or_nothing(_rate, train_ctx)

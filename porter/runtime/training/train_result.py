@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .speeds import of_training, speeds
+
 
 @dataclass(frozen=True)
 class TrainResult:
@@ -48,10 +50,4 @@ def _speed(trainer: Any, batches: Any) -> dict[str, float]:
     if started is None:
         return {}
     seconds = time.perf_counter() - started
-    found = {"train_runtime": round(seconds, 4)}
-    if batches is None:
-        return found
-    if hasattr(batches, "rows"):
-        rows = batches.rows * batches.steps / batches.steps_per_epoch
-        found["train_samples_per_second"] = round(rows / seconds, 3)
-    return found | {"train_steps_per_second": round(batches.steps / seconds, 3)}
+    return speeds("train", seconds) if batches is None else of_training(batches, seconds, batches.steps)

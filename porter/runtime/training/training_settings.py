@@ -30,6 +30,7 @@ from ..saving.saving_policy import save_policy
 from ..settings.intervals import interval
 from .hooks import LogLines, log_every
 from .metrics_trainer import MetricsTrainer
+from .speeds import of_evaluation
 from .trackers import WandbRun, is_installed, log_beside
 
 
@@ -193,18 +194,11 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_pr
         raise ValueError("there is nothing to evaluate: the evaluation data has no batches")
     found = {f"{metric_key_prefix}_loss": sum(losses) / len(losses)}
     found |= {} if gathered is None else gathered.metrics(metric_key_prefix)
-    found |= _speed(eval_batches, time.perf_counter() - started, metric_key_prefix) | _epoch(trainer)
+    found |= of_evaluation(eval_batches, time.perf_counter() - started, metric_key_prefix) | _epoch(trainer)
     if isinstance(hooks := getattr(trainer, "training_hooks", None), LogLines):
         hooks.evaluated(trainer, found)
     log_beside(trainer, found, int(trainer.train_steps))
     return found
-
-
-def _speed(eval_batches: Any, seconds: float, prefix: str) -> dict[str, float]:
-    """Seconds of an evaluation, its rows and the GPU run's batches by the second, rounded as transformers does."""
-    counts = {"samples": getattr(eval_batches, "rows", None), "steps": getattr(eval_batches, "gpu_batches", None)}
-    speed = {f"{prefix}_{name}_per_second": round(n / seconds, 3) for name, n in counts.items() if n is not None}
-    return {f"{prefix}_runtime": round(seconds, 4), **speed}
 
 
 def _epoch(trainer: Any) -> dict[str, float]:

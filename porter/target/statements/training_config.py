@@ -87,13 +87,25 @@ def _release(porting: Porting) -> list[Arg]:
     return [Arg(quoted(version), "transformers", "# when this release saved its last step")]
 
 
-def _rate_of_next(porting: Porting) -> list[Arg]:
-    """`transformers=` where the source's lines had the rate of the next step, and the schedule has another there."""
+def _of_its_lines(porting: Porting) -> list[Arg]:
+    """`transformers=` where the source's log lines differ from today's: the next step's rate in them, no norm."""
     version, schedule = plain_version(porting.versions.get("transformers", "")), porting.value("schedule.name")
-    constant = schedule is not None and schedule.is_literal("constant")
-    if not version or porting.loop is not None or constant or not release(None, version).logs_next_rate:
+    if not version or porting.loop is not None:
         return []
-    return [Arg(quoted(version), "transformers", "# its lines have the next step's rate")]
+    known = release(None, version)
+    said = []
+    if known.logs_next_rate and not (schedule is not None and schedule.is_literal("constant")):
+        said.append("have the next step's rate")
+    if not known.logs_norms:
+        said.append("have no grad_norm")
+    elif not known.logs_unclipped_norms and not _may_clip(porting) and not porting.given("optimizer.deepspeed"):
+        said.append("have grad_norm where it is clipped")
+    return [Arg(quoted(version), "transformers", f"# its lines {' and '.join(said)}")] if said else []
+
+
+def _may_clip(porting: Porting) -> bool:
+    norm = porting.value("optimizer.max_grad_norm")
+    return norm is not None and (not norm.known or (norm.literal is not None and norm.literal > 0))
 
 
 def _say_epoch_ends(porting: Porting) -> None:
@@ -387,7 +399,7 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         folder = marked(Arg(porting.output_dir(), "output_dir"), mark(porting, "run.output_dir"))
         arguments.append(folder)  # of the record, which lies with checkpoints else
     if not silent:
-        arguments += _rate_of_next(porting)
+        arguments += _of_its_lines(porting)
     log = Call(porting.rt("log_every"), arguments)
     code = render(Call(f"{porting.names.trainer}.with_training_hooks", [Arg(log)]), indent)
     return remarked_line(porting, code, indent, *said_of)

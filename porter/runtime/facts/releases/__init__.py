@@ -320,6 +320,16 @@ class Release(PromptRelease):
         return version_key(self.transformers) < (4, 51, 0)
 
     @property
+    def logs_norms(self) -> bool:
+        """Whether a log line had the step's gradient norm (transformers from 4.38 on)."""
+        return version_key(self.transformers) >= (4, 38, 0)
+
+    @property
+    def logs_unclipped_norms(self) -> bool:
+        """Whether it had the norm also where nothing clipped (transformers from 5.3 on)."""
+        return version_key(self.transformers) >= (5, 3, 0)
+
+    @property
     def saves_last(self) -> bool:
         """Whether a checkpoint came at the end of training, as it does with Tunix (transformers from 4.42 on)."""
         return version_key(self.transformers) >= (4, 42, 0)
