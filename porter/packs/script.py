@@ -38,8 +38,16 @@ from ..releases.history import history
 from ..runtime.facts.families import find_family
 from ..runtime.facts.family import UnknownFamily
 from ..runtime.facts.field_tables import version_key
-from ..source.calls import argument_of, calls_of, function_around, named_arguments, parameter_of, returned
-from ..source.conditions import bare, left_on_gpu, may_have_left
+from ..source.calls import (
+    argument_of,
+    calls_of,
+    function_around,
+    named_arguments,
+    parameter_of,
+    returned,
+    set_by_name,
+)
+from ..source.conditions import bare, is_elif, left_on_gpu, may_have_left
 from ..source.dictionaries.items import dict_items
 from ..source.held_answers import asks_for_gpu
 from ..source.indexes import index_of, text_index
@@ -96,6 +104,7 @@ __all__ = [
     "index_of",
     "inside",
     "is_dead",
+    "is_elif",
     "is_false",
     "is_same",
     "is_tokenizer",
@@ -121,6 +130,7 @@ __all__ = [
     "release_of",
     "returned",
     "role_uses",
+    "set_by_name",
     "settle_tokens",
     "shortened",
     "shown",

@@ -87,6 +87,13 @@ def given_by_only_call(module: Module, binding: Binding) -> cst.BaseExpression |
     return argument_of(module, calls[0], binding.node.name.value)
 
 
+def set_by_name(module: Module, node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+    """The object, the name and the value of `setattr(args, "max_steps", 5)`; nothing of any other node."""
+    if not isinstance(node, cst.Call) or module.code(node.func) != "setattr" or len(node.args) != 3:
+        return ()
+    return tuple(argument.value for argument in node.args)
+
+
 def named_arguments(call: cst.Call, places: Sequence[str]) -> dict[str, cst.BaseExpression]:
     """What a call gives, by name; `places` are its positional arguments'. "" holds one behind these, or unpacked."""
     found: dict[str, cst.BaseExpression] = {}

@@ -50,6 +50,12 @@ def decided(module: Module, node: cst.BaseExpression) -> str:
     return code
 
 
+def is_elif(module: Module, node: cst.CSTNode) -> bool:
+    """Whether an `if` is the `elif` of another."""
+    above = module.parents.get(node)
+    return isinstance(above, cst.If) and above.orelse is node
+
+
 def may_have_left(module: Module, start: int, node: cst.CSTNode) -> bool:
     """Whether a `return`, or a `break` or `continue` of a loop around `node`, stands between a place and `node`."""
     around, end = {*module.ancestors(node)}, module.span(node)[0]

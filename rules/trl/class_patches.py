@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, Severity, step
+from porter.packs.script import set_by_name
 from porter.packs.training import BESIDE, HOOKS, tables_by_class
 
 PART_OF = "trl"
@@ -33,7 +34,6 @@ def _patches(porting: Porting) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression
     for node in porting.module.parents:
         if isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Attribute):
             yield node, node.target.value, node.target.attr.value
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "setattr":
-            name = node.args[1].value if len(node.args) == 3 else None
-            if isinstance(name, cst.SimpleString):
-                yield node, node.args[0].value, str(name.evaluated_value)
+        elif given := set_by_name(porting.module, node):
+            if isinstance(name := given[1], cst.SimpleString):
+                yield node, given[0], str(name.evaluated_value)

@@ -15,7 +15,7 @@ from itertools import pairwise
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module, argument_of, calls_of, function_around, inside, origins, role_uses
+from porter.packs.script import Module, argument_of, calls_of, function_around, inside, origins, role_uses, set_by_name
 from porter.packs.training import Training, launched_as, table_of
 
 PART_OF = "trl"
@@ -122,13 +122,9 @@ def _set(module: Module, node: cst.CSTNode) -> tuple[str, str]:
     target = node.target if isinstance(node, cst.AssignTarget | cst.AugAssign | cst.AnnAssign) else None
     if isinstance(target, cst.Attribute):
         return module.code(target.value), target.attr.value
-    if isinstance(node, cst.Call) and module.code(node.func) == "setattr" and len(node.args) == 3:
-        name = node.args[1].value
-        return (
-            (module.code(node.args[0].value), str(name.evaluated_value))
-            if isinstance(name, cst.SimpleString)
-            else ("", "")
-        )
+    given = set_by_name(module, node)
+    if given and isinstance(name := given[1], cst.SimpleString):
+        return module.code(given[0]), str(name.evaluated_value)
     return "", ""
 
 

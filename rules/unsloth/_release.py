@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from porter.packs.api import Site
+from porter.packs.api import Origin, Site, Value
 from porter.packs.runtime import unsloth_beside, unsloth_on
 from porter.packs.script import last_day, release_of, version_key
 from porter.packs.training import Training, rewritten_by
 
+UNSLOTH = "Unsloth"  # the file that the origin of its defaults names
+RULE = "TP703"  # whose they are
 UNPINNED = ("(the newest release", "(the first release")
 
 
@@ -33,6 +35,11 @@ def read_as(porting: Training) -> str:
     if day is not None and unsloth_on(day) == release and release != unsloth_beside(trl):
         return f"{release} (of {day}, when the script was last committed)"
     return f"{release} (beside TRL {trl})" if trl else f"{release} (the newest that is known)"
+
+
+def own_default(code: str) -> Value:
+    """A value that Unsloth decides where the script says nothing."""
+    return Value("default", code, Origin(UNSLOTH, 0, 0, RULE))
 
 
 def is_patched(porting: Training, site: Site | None) -> bool:

@@ -11,7 +11,7 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import is_false
+from porter.packs.script import is_elif, is_false
 
 ID = "TP717"
 OF_UNSLOTH = r"\bunsloth\b|\bFast(?:Language)?Model\b|\.(?:save_pretrained|push_to_hub)_(?:merged|gguf)\("
@@ -23,11 +23,10 @@ def drop_dead_code(porting: Porting) -> None:
     module = porting.module
     if "unsloth" not in module.roots:
         return
-    for node, parent in module.parents.items():
+    for node in module.parents:
         if not isinstance(node, cst.If) or not is_false(node.test) or node.orelse is not None:
             continue
-        is_elif = isinstance(parent, cst.If) and parent.orelse is node
-        if not is_elif and re.search(OF_UNSLOTH, module.code(node)):
+        if not is_elif(module, node) and re.search(OF_UNSLOTH, module.code(node)):
             message = "This block never runs and would need Unsloth: it is taken out."
             porting.find(ID, "info", message, "", *module.location(node))
             porting.remove_statement(node, ID, "it never runs, and would need Unsloth")

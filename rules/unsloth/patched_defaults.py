@@ -28,14 +28,13 @@ from porter.packs.training import (
 )
 from porter.packs.writing import quoted
 
-from ._release import is_patched, read_as, unsloth_version
+from ._release import UNSLOTH, is_patched, own_default, read_as, unsloth_version
 from ._same_length import is_same_length
 from .lost_keywords import LOSES, is_followed, loses_keywords, loses_length, trls_length
 
 ID = "TP703"
 
 NEWEST = "(newest table)"  # of a release that nothing has told
-UNSLOTH = "Unsloth"  # the file that such a default's origin names
 OF_MODEL = "the model's max_seq_length, as in Unsloth"
 RAISED = "Unsloth raises it to num_generations"
 LENGTH = "data.max_length"
@@ -133,10 +132,10 @@ def _fill_defaults(porting: Training, table: FieldTable, versions: Mapping[str, 
     for field, default in found.items():
         row = rows.get(field)
         if row is not None and row.place and not porting.given(row.place):
-            values[row.place] = _default(default)
+            values[row.place] = own_default(default)
     if not {"output_dir", "save_strategy", "save_steps"} & given:
-        values["run.output_dir"] = _default("'unsloth_training_checkpoints'")
-        values["save.strategy"] = _default("'no'")
+        values["run.output_dir"] = own_default("'unsloth_training_checkpoints'")
+        values["save.strategy"] = own_default("'no'")
     porting.fill(values)
 
 
@@ -164,10 +163,6 @@ def _settle_order(porting: Training, found: dict[str, str], transformers: str) -
     reason = f"The rows come in the order of data_seed={seed}, as in the GPU run: Unsloth sets it in the config."
     reason += " JAX draws a new adapter from the same distribution, but not the same numbers."
     porting.change_fate(".seed", reason=reason)
-
-
-def _default(code: str) -> Value:
-    return Value("default", code, Origin(UNSLOTH, 0, 0, ID))
 
 
 @step(
@@ -218,7 +213,7 @@ def _settle_evaluation(porting: Training, site: Site) -> None:
         fix = "Set per_device_eval_batch_size to what it was, if eval_loss counts."
         porting.find(ID, "info", message, fix, site.line, site.column)
     elif rows < 8:
-        porting.fill({EVALUATED: _default(str(rows))})
+        porting.fill({EVALUATED: own_default(str(rows))})
         reason = "Unsloth evaluates by the training's batch where that is smaller and this is 8"
         porting.change_fate(".per_device_eval_batch_size", fate="changed", reason=reason)
         for row in porting.fields:

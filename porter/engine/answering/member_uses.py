@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from ...source.calls import parameter_of
+from ...source.calls import parameter_of, set_by_name
 from ...source.module import Module
 from ...text.edits import Spans
 from ..packs.pack import Rewrite, by_claim
@@ -97,11 +97,10 @@ def _answer_asked(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rew
 def _drop_set(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> None:
     """`setattr(model, "model_parallel", True)`, which is the assignment that a rule takes out."""
     module = porting.module
-    argument = module.parents[use.name]
-    call = module.parents[argument]
-    if not isinstance(call, cst.Call) or use.asker != "setattr" or len(call.args) != 3:
+    call = module.parents[module.parents[use.name]]
+    if use.asker != "setattr" or not isinstance(call, cst.Call) or not (given := set_by_name(module, call)):
         return
-    rule = rules.get(f"@{use.role}.{module.code(call.args[1].value).strip(QUOTES)}=")
+    rule = rules.get(f"@{use.role}.{module.code(given[1]).strip(QUOTES)}=")
     if not isinstance(rule, Rewrite) or rule.action != "remove" or not _is_statement(porting, call):
         return
     porting.remove_statement(call, rule.id, rule.reason)

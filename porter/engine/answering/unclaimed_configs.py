@@ -26,7 +26,7 @@ from ..script.fill_from_tables import (
     is_given,
     judge,
     mentions_import,
-    plain_version,
+    plain_versions,
     tables_by_class,
 )
 from ..script.porting import Porting
@@ -45,7 +45,7 @@ def say_other_calls(porting: Porting, edits: Sequence[Edit], status: Status | No
     tables = tables_by_class(porting.packs)
     fated = {(row.line, row.source.rpartition(".")[2]) for row in porting.fields}
     fates = _Fates(porting.fields)
-    versions = {library: plain_version(said) for library, said in porting.versions.items()}
+    versions = plain_versions(porting)
 
     def configures(call: cst.Call) -> bool:
         name = module.qualified(call.func) or ""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from ...source.conditions import simplified
+from ...source.conditions import is_elif, simplified
 from ...source.dictionaries.filled import KEPT
 from ...source.module import Module
 from ...source.values import DECIDED
@@ -90,8 +90,7 @@ def _is_read_no_more(porting: Porting, node: cst.BaseExpression) -> bool:
 def _keep_taken(porting: Porting, holder: cst.If, answers: Mapping[cst.BaseExpression, bool]) -> None:
     """Of `if "a" in taken: ... elif "b" in taken: ... else: ...` the block that runs."""
     module = porting.module
-    above = module.parents[holder]
-    if isinstance(above, cst.If) and above.orelse is holder:
+    if is_elif(module, holder):
         return
     branch: cst.If | cst.Else | None = holder
     while isinstance(branch, cst.If):

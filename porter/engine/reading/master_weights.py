@@ -15,10 +15,11 @@ from dataclasses import replace
 import libcst as cst
 
 from ...recipe import Value, read_literal
+from ...source.calls import set_by_name
 from ...source.launch.launch_config import Setting
 from ...text.expressions import atom, choice, names_in
 from ..packs.said_by_packs import type_keywords
-from ..script.fill_from_tables import argument_at, config_table, plain_version, short_name, table_of
+from ..script.fill_from_tables import argument_at, config_table, plain_versions, short_name, table_of
 from ..script.sites import Argument, Site, facts_of
 from ..script.training import Training
 from ..script.uses_of_training import uses
@@ -196,8 +197,7 @@ def _written(porting: Training, name: str) -> Argument | bool | None:
         if not value.known:
             return argument
         return bool(value.literal) or (value.literal is None and name == "bf16")
-    versions = {library: plain_version(said) for library, said in porting.versions.items()}
-    row = table_of(porting, config).table.rows(versions).get(name)
+    row = table_of(porting, config).table.rows(plain_versions(porting)).get(name)
     if row is None or row.default is None:
         return None
     default = read_literal(row.default)
@@ -208,9 +208,8 @@ def _is_set_by_name(porting: Training, name: str) -> bool:
     """Whether `setattr(args, "bf16", False)` or an object's dictionary may set the attribute."""
     module = porting.module
     for call in module.calls:
-        if module.code(call.func) == "setattr" and len(call.args) == 3:
-            told = call.args[1].value
-            if not isinstance(told, cst.SimpleString) or told.evaluated_value == name:
+        if given := set_by_name(module, call):
+            if not isinstance(given[1], cst.SimpleString) or given[1].evaluated_value == name:
                 return True
     return re.search(r"\bvars\(|__dict__", module.text) is not None
 

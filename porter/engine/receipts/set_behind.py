@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ...source.calls import function_around, parameter_of
+from ...source.calls import function_around, parameter_of, set_by_name
 from ...source.module import Module
 from ...source.values import Unknown, evaluate
 from ..script.fill_from_tables import config_table
@@ -74,9 +74,9 @@ def _change(porting: Training, use: Use) -> str | None:
         return "" if _is_changed(module, use.outer, use.chain.endswith(".update")) else None
     if use.kind != "bare" or not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
         return None
-    if use.asker == "setattr" and len(call.args) == 3:
+    if use.asker == "setattr" and (given := set_by_name(module, call)):
         try:
-            return str(evaluate(module, call.args[1].value))
+            return str(evaluate(module, given[1]))
         except Unknown:
             return ""
     if module.code(call.func) == "vars":

@@ -14,6 +14,7 @@ from itertools import takewhile
 import libcst as cst
 
 from ...recipe import Field
+from ...source.calls import set_by_name
 from ...source.dictionaries.items import dict_items
 from ...source.dictionaries.possible import BY_CONDITION, depends
 from ...source.module import Module
@@ -65,10 +66,9 @@ def _sets(module: Module, use: Use) -> Iterator[tuple[str, cst.BaseExpression]]:
         assign = module.parents[target] if isinstance(target, cst.AssignTarget) else target
         if isinstance(assign, cst.Assign | cst.AnnAssign) and assign.value is not None and not depends(module, assign):
             yield use.chain, assign.value
-    call = module.parents[target] if use.asker == "setattr" else None
-    if not isinstance(call, cst.Call) or len(call.args) != 3:
+    if use.asker != "setattr" or not (given := set_by_name(module, call := module.parents[target])):
         return
-    key, value = call.args[1].value, call.args[2].value
+    _, key, value = given
     try:
         name = evaluate(module, key)
     except Unknown:
@@ -78,7 +78,7 @@ def _sets(module: Module, use: Use) -> Iterator[tuple[str, cst.BaseExpression]]:
         yield name, value
 
 
-def _of_loop(module: Module, call: cst.Call, *names: str) -> Iterator[tuple[str, cst.BaseExpression]]:
+def _of_loop(module: Module, call: cst.CSTNode, *names: str) -> Iterator[tuple[str, cst.BaseExpression]]:
     """The items of the dictionary that a loop goes through: `for name, value in {...}.items(): setattr(...)`, also
     where it asks whether the object has them."""
     around = takewhile(lambda each: not isinstance(each, cst.FunctionDef), module.ancestors(call))

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import libcst as cst
 
+from ...source.conditions import is_elif
 from ...source.remarks import Heading
 from ...text.edit import Edit
 from ...text.edits import apply_edits, begins_paragraph, comments_above, line_start, whole_lines, without_inner
@@ -218,7 +219,7 @@ class Porting(Training):
             other is statement or self.is_gone(other) for other in parent.body
         ):
             holder = self.module.parents[parent]
-            alone = isinstance(holder, cst.If) and holder.orelse is None and not self._is_elif(holder)
+            alone = isinstance(holder, cst.If) and holder.orelse is None and not is_elif(self.module, holder)
             if alone or can_not_fail(holder, parent) or counts_for_nothing(self.module, holder):
                 self.remove_statement(holder, rule, reason)
             else:
@@ -247,10 +248,6 @@ class Porting(Training):
         """Whether an edit takes a statement out, or leaves no more of it than one of `leaves`."""
         start, end = self.module.span(statement)
         return any(edit.new.strip() in leaves and edit.start <= start and end <= edit.end for edit in self.edits)
-
-    def _is_elif(self, node: cst.If) -> bool:
-        parent = self.module.parents.get(node)
-        return isinstance(parent, cst.If) and parent.orelse is node
 
 
 def _is_import(statement: cst.CSTNode) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from ...source.conditions import is_elif
 from ...source.module import Module
 from ...text.edit import Edit
 from ...text.edits import whole_lines
@@ -35,15 +36,13 @@ def without_empty_blocks(module: Module, edits: Sequence[Edit]) -> list[Edit]:
         if not all(any(start <= first and last <= end for start, end in gone) for first, last in spans):
             continue
         holder = module.parents[block]
-        parent = module.parents.get(holder)
-        is_elif = isinstance(parent, cst.If) and parent.orelse is holder
         begin, stop = whole_lines(module.text, spans[0][0], spans[-1][1])
         start, end, new = spans[0][0], spans[-1][1], "pass"
         headed = not any(
             first <= module.span(holder)[0] < last for first, last in gone
         )  # else its `except` stays alone
         nothing_to_catch = headed and can_not_fail(holder, block)
-        if (isinstance(holder, cst.If) and holder.orelse is None and not is_elif) or nothing_to_catch:
+        if (isinstance(holder, cst.If) and holder.orelse is None and not is_elif(module, holder)) or nothing_to_catch:
             begin, stop = start, end = whole_lines(module.text, *module.span(holder))
             new = ""
             gone.append((begin, stop))

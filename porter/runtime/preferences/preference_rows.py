@@ -18,7 +18,7 @@ from ..facts.releases import Release
 from ..rows import chat_templates
 from ..rows.packing import MAP_BATCH, map_batches
 from ..rows.rows import is_stream
-from ..rows.tokenization import IGNORED, first_row
+from ..rows.tokenization import IGNORED, columns, first_row
 from .older_preferences import LENGTH, PROMPT_LENGTH, ApartTokens, JoinedTokens
 from .preference_tokens import (
     CompletionTokens,
@@ -28,7 +28,6 @@ from .preference_tokens import (
     extract_prompt,
     is_messages,
     is_pair_conversational,
-    listed,
     maybe_extract_prompt,
 )
 
@@ -258,14 +257,14 @@ def _first(dataset: Any) -> Mapping[str, Any]:
     return first
 
 
-def _need(first: Mapping[str, Any], *columns: str) -> None:
-    missing = [name for name in columns if name not in first]
+def _need(first: Mapping[str, Any], *names: str) -> None:
+    missing = [name for name in names if name not in first]
     if missing:
         wanted = "'prompt', 'chosen' and 'rejected' (the prompt may be their common start)"
-        if "completion" in columns:
+        if "completion" in names:
             wanted = "'prompt', 'completion' and 'label', or 'prompt', 'chosen' and 'rejected'"
         raise ValueError(
-            f"the dataset has no {listed(missing)} column; its columns are {listed(first)}, expected are {wanted}"
+            f"the dataset has no {columns(missing)} column; its columns are {columns(first)}, expected are {wanted}"
         )
 
 

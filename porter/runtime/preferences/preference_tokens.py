@@ -7,14 +7,13 @@ ORPOTrainer and CPOTrainer, which tokenise in a way of their own. What becomes o
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..rows.tokenization import is_conversational
+from ..rows.tokenization import columns, common_prefix, is_conversational
 from .older_preferences import ApartTokens, JoinedTokens
 
 # Part of what `datasets` caches by: it sees the class by its name only, and would reuse what older code tokenised
@@ -39,7 +38,7 @@ class PairTokens:
         if self.append_eos:
             example |= {key: _ended(example[key], self.tokenizer.eos_token) for key in ("chosen", "rejected")}
         prompt, (chosen, rejected) = _together(self.tokenizer, example, ("chosen", "rejected"))
-        start = min(_shared(prompt, chosen), _shared(prompt, rejected)) if self.common else len(prompt)
+        start = min(common_prefix(prompt, chosen), common_prefix(prompt, rejected)) if self.common else len(prompt)
         prompt = prompt[max(0, start - (self.max_prompt_length or start)) : start]
         found: dict[str, Any] = {"first_start": len(prompt), "second_start": len(prompt)}
         for name, whole in (("first", chosen), ("second", rejected)):
@@ -62,7 +61,7 @@ class CompletionTokens:
         if self.append_eos:
             example["completion"] = _ended(example["completion"], self.tokenizer.eos_token)
         prompt, (whole,) = _together(self.tokenizer, example, ("completion",))
-        start = _shared(prompt, whole) if self.common else len(prompt)
+        start = common_prefix(prompt, whole) if self.common else len(prompt)
         return {"first": whole, "second": [], "first_start": start, "second_start": 0}
 
 
@@ -144,7 +143,7 @@ def as_text(
         return example
     beside = {"completion", "messages", "label"} & set(example) if "chosen" in answers else set()
     if beside:
-        raise ValueError(f"TRL's chat template takes prompt, chosen and rejected alone: remove {listed(beside)} first")
+        raise ValueError(f"TRL's chat template takes prompt, chosen and rejected alone: remove {columns(beside)} first")
     messages = example["prompt"]
     role = messages[-1]["role"]
     if role not in ("user", "tool", "assistant"):
@@ -158,7 +157,7 @@ def as_text(
     prompt = render(messages, continue_final_message=last, add_generation_prompt=not last)
     wholes = {key: render(messages + example[key]) for key in answers}
     for whole in wholes.values():
-        prompt = prompt[: _shared(prompt, whole)]
+        prompt = prompt[: common_prefix(prompt, whole)]
     return {"prompt": prompt, **{key: whole[len(prompt) :] for key, whole in wholes.items()}}
 
 
@@ -235,13 +234,3 @@ def is_messages(value: Any) -> bool:
 
 def _ended(text: str, eos: str) -> str:
     return text if text.endswith(eos) else text + eos
-
-
-def _shared(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many items both start with."""
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-def listed(names: Any) -> str:
-    """`'a', 'b'`, or `none`."""
-    return ", ".join(map(repr, names)) or "none"

@@ -126,7 +126,7 @@ class Preparation:
 
     def _completion_mask(self, prompt: Sequence[int], ids: Sequence[int]) -> list[int]:
         # The completion starts where the two diverge, not always at the prompt's end: tokens may merge there
-        shared = _common_prefix(prompt, ids)
+        shared = common_prefix(prompt, ids)
         return [0] * shared + [1] * (len(ids) - shared)
 
     def _conversation(self, messages: Sequence[Mapping[str, Any]], example: Mapping[str, Any]) -> dict[str, Any]:
@@ -406,7 +406,8 @@ def _flat(column: Any) -> tuple[np.ndarray, np.ndarray]:
     return flat, np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype(np.int64)
 
 
-def _common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+def common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """How many items both start with."""
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
@@ -414,6 +415,6 @@ def _first_has(messages: Any, key: str) -> bool:
     return isinstance(messages, list) and bool(messages) and isinstance(messages[0], dict) and key in messages[0]
 
 
-def columns(row: Mapping[str, Any]) -> str:
-    """The names of a row's columns, for a message."""
-    return ", ".join(map(repr, row)) or "none"
+def columns(names: Iterable[str]) -> str:
+    """The names of columns, also as the keys of a row, for a message."""
+    return ", ".join(map(repr, names)) or "none"

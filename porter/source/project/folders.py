@@ -109,7 +109,7 @@ def file_in(folders: Sequence[Path], name: str) -> Path | None:
 
 def documents_below(folders: Sequence[Path]) -> Iterator[Path]:
     """Those of a project, the nearest to its top first; none in the folder of a repository or package inside it."""
-    top = next((each for each in folders[::-1] if _is_projects(each)), folders[0])
+    top = next((each for each in folders[::-1] if is_projects(each)), folders[0])
     level, looked, found = [str(top)], 0, 0
     for depth in range(DEEPEST + 1):
         below: list[str] = []
@@ -128,7 +128,8 @@ def documents_below(folders: Sequence[Path]) -> Iterator[Path]:
         level = below
 
 
-def _is_projects(folder: Path) -> bool:
+def is_projects(folder: Path) -> bool:
+    """Whether a folder holds what lies at the top of a project: all that is below it is of that project."""
     return any(os.path.lexists(folder / name) for name in (*OF_A_ROOT, *OF_A_REPOSITORY, "README.md"))
 
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from ...errors import InputError
 from ...files import is_file, plain_text
-from .folders import OF_A_ROOT, listed, project_folders
+from .folders import is_projects, listed, project_folders
 
 MOST_FOLDERS = 400  # that are looked through
 DEEPEST = 4  # folders below one another
@@ -29,7 +29,6 @@ LOADED = re.compile(r"\bfrom_pretrained\(\s*(?:\w+\s*=\s*)?[\"']([^\"'\n]+)[\"']
 BASE = re.compile(
     r"\bbase_model(?:_name_or_path)?[\"']?:[ \t]*[\"']?([\w./-]+)|\[([\w./-]+)\]\(https://huggingface\.co/\2\)"
 )
-OF_A_PROJECT = (*OF_A_ROOT, ".git", "README.md", "requirements.txt", "pyproject.toml", "setup.py")
 OF_NO_RUN = frozenset({"node_modules", "site-packages", "venv", "env", "__pycache__"})
 
 
@@ -62,7 +61,7 @@ def files_of_runs(
     sure = dict.fromkeys((*_saved(places, patterns), *beside, *logged))
     sure = {file: None for file in sure if _is_of_run(file, folders, saved_with.get(file.name))}
     above = (file for folder in folders for file in _in(folder, patterns))
-    tops = dict.fromkeys((folders[0], *filter(_is_projects, folders)))
+    tops = dict.fromkeys((folders[0], *filter(is_projects, folders)))
     others = chain(_named(places, patterns), above, _below(tops, patterns))
     trained = (file for file in others if _is_of_run(file, folders, saved_with.get(file.name)))
     rest = islice((file for file in dict.fromkeys(trained) if file not in sure), MOST_FILES)
@@ -128,11 +127,6 @@ def _logged(folders: Sequence[Path], pattern: str, other: str, script: str) -> I
                 break
 
 
-def _is_projects(folder: Path) -> bool:
-    """Whether a folder holds what lies at the top of a project: all that is below it is of that project."""
-    return any(os.path.lexists(folder / name) for name in OF_A_PROJECT)
-
-
 def _below(tops: Iterable[Path], patterns: Collection[str]) -> Iterator[Path]:
     """Files below the script's folder and those of its project, the nearest first."""
     for top in tops:
@@ -185,7 +179,7 @@ def _model(name: str) -> str:
 def _shown(file: Path, folders: Sequence[Path]) -> str:
     """Where a file lies in the project, from its topmost folder on."""
     holds = [folder for folder in folders if file.is_relative_to(folder)]
-    root = next((folder for folder in holds[::-1] if _is_projects(folder)), holds[0] if holds else file.parent)
+    root = next((folder for folder in holds[::-1] if is_projects(folder)), holds[0] if holds else file.parent)
     return file.relative_to(root).as_posix()
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Porting
-from porter.packs.script import asks_for_gpu, bare, constants, inside, keep_branch
+from porter.packs.script import asks_for_gpu, bare, constants, inside, is_elif, keep_branch
 
 from ._gpu_questions import GUARD, HALF, REASON, known_value, on_gpu, places, small
 from ._gpu_settings import PRECISION, RULE, is_precision, is_setting, names_device
@@ -34,7 +34,7 @@ def settle_choices(porting: Porting) -> None:
     for choice in [node for node in module.parents if isinstance(node, cst.IfExp)]:
         _settle_choice(porting, choice)
     for holder in reversed([node for node in module.parents if isinstance(node, cst.If)]):
-        if not _is_elif(porting, holder):
+        if not is_elif(module, holder):
             _settle_branches(porting, holder)
     for switch in [node for node in module.parents if isinstance(node, SWITCHES)]:
         _settle_switch(porting, switch)
@@ -68,11 +68,6 @@ def _settle_choice(porting: Porting, node: cst.IfExp) -> None:
     while isinstance(chosen, cst.IfExp) and isinstance(further := on_gpu(porting, chosen.test), bool):
         chosen = chosen.body if further else chosen.orelse
     porting.settle(node, porting.code_now(chosen), RULE, REASON)
-
-
-def _is_elif(porting: Porting, node: cst.If) -> bool:
-    above = porting.module.parents[node]
-    return isinstance(above, cst.If) and above.orelse is node
 
 
 def _settle_branches(porting: Porting, node: cst.If) -> None:

@@ -10,7 +10,16 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import asks_for_gpu, bare, function_around, inside, keep_branch, line_start, speaks_of_gpu
+from porter.packs.script import (
+    asks_for_gpu,
+    bare,
+    function_around,
+    inside,
+    is_elif,
+    keep_branch,
+    line_start,
+    speaks_of_gpu,
+)
 
 from ._gpu_choices import settle_choices
 from ._gpu_questions import (
@@ -60,14 +69,14 @@ def answer_gpu_tests(porting: Porting) -> None:
 def _keep_precision(porting: Porting, holder: cst.If) -> None:
     """`if device == "cuda": ...`, of which the `else:` switches half precision off: the first branch is the port's,
     where nothing of it is for a GPU."""
-    other, above = holder.orelse, porting.module.parents[holder]
+    other = holder.orelse
     if (
         known_value(porting, holder.test) is not True
         or not isinstance(other, cst.Else)
         or not sets(porting, other.body)
     ):
         return
-    if isinstance(above, cst.If) and above.orelse is holder:
+    if is_elif(porting.module, holder):
         return
     if not any(is_on_gpu(porting, node) for node in inside(holder.body)):
         porting.edit(*porting.module.span(holder.test), "True", ID, REASON)
@@ -86,20 +95,19 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
         return True
     if not isinstance(holder, cst.If) or holder.test is not test:
         return False
-    above = module.parents[holder]
+    alone = not is_elif(module, holder)
     if known is False and holder.orelse is None and _only_for_cpu(porting, holder.body):
-        if isinstance(above, cst.If) and above.orelse is holder:
+        if not alone:
             return False
         porting.remove_statement(holder, ID, GUARD)
         return True
-    is_elif = isinstance(above, cst.If) and above.orelse is holder
-    if known is False and isinstance(holder.orelse, cst.Else) and not is_elif:
+    if known is False and isinstance(holder.orelse, cst.Else) and alone:
         if _only_for_cpu(porting, holder.body) and _only_tells(porting, holder.orelse.body):
             porting.remove_statement(holder, ID, "tells of a GPU")
             return True
         if _only_for_cpu(porting, holder.body) and keep_branch(porting, holder, False, ID, GUARD):
             return True
-    if known is True and _tells(porting, holder) and not is_elif:
+    if known is True and _tells(porting, holder) and alone:
         porting.remove_statement(holder, ID, "tells of a GPU")
         return True
     of_gpu = not is_question(porting, call)  # a question that only a GPU can answer
@@ -127,14 +135,13 @@ def _drop_guard(porting: Porting, call: cst.Call) -> bool:
 def _drop_held_guard(porting: Porting, holder: cst.If) -> None:
     """`device = "cuda" if available() else "cpu"`, and then `if device == "cpu": args.quantize = False`."""
     module, test = porting.module, holder.test
-    above, other = module.parents[holder], holder.orelse
     if (
         porting.covered(module.span(test)[0])
         or not asks_for_gpu(module, test)
         or known_value(porting, test) is not False
     ):
         return
-    if isinstance(other, cst.If) or (isinstance(above, cst.If) and above.orelse is holder):
+    if isinstance(holder.orelse, cst.If) or is_elif(module, holder):
         return
     asks = any(is_question(porting, node) or node in module.callees for node in inside(test))
     if not asks and _only_for_cpu(porting, holder.body):

@@ -19,12 +19,12 @@ from porter.packs.api import Phase, Porting, step
 from porter.packs.script import inside
 from porter.packs.training import in_callback, is_behind
 
+from ._paths import called, whole_path
 from .read_checkpoints import is_in_output
 
 PART_OF = "TP314"
 
 NAMED = re.compile(r"""["'/\\]checkpoint-(?:\d|\{|["'])|\{(?:\w+\.)*PREFIX_CHECKPOINT_DIR\}-""")
-JOINS = frozenset("join joinpath Path PurePath str fspath abspath realpath expanduser resolve absolute".split())
 COPIES = frozenset(
     """
     copytree copy_tree copy copy2 copyfile move rename replace make_archive symlink symlink_to link hardlink_to
@@ -55,7 +55,7 @@ def say_checkpoint_paths(porting: Porting) -> None:
         if not _is_of_the_run(porting, node):
             continue
         calls = list(_readers(porting, node, 0))
-        asking = [call for call in calls if _name(porting, call) in ASKS]
+        asking = [call for call in calls if called(module, call) in ASKS]
         for call in calls:
             line, column = module.location(call)
             if line in said or _is_asked(porting, call, asking):
@@ -65,13 +65,13 @@ def say_checkpoint_paths(porting: Porting) -> None:
             if call in asking:
                 porting.find(PART_OF, "warning", f"{message}: this is never there.", FIX, line, column)
             else:
-                porting.find(PART_OF, "error", f"{message}: {_name(porting, call)} finds none.", FIX, line, column)
+                porting.find(PART_OF, "error", f"{message}: {called(module, call)} finds none.", FIX, line, column)
 
 
 def _is_of_the_run(porting: Porting, node: cst.BaseExpression) -> bool:
     """Whether a checkpoint's name stands in the output folder, in a callback or behind the training."""
     module = porting.module
-    path = _path(porting, node)
+    path = whole_path(module, node)
     if in_callback(module, node):
         named = (part for part in inside(path) if isinstance(part, cst.Attribute) and part.attr.value == "output_dir")
         return any(True for _ in named) or is_in_output(porting, path)
@@ -80,23 +80,10 @@ def _is_of_the_run(porting: Porting, node: cst.BaseExpression) -> bool:
     return (behind or any(is_behind(porting, item) for item in statements)) and is_in_output(porting, path)
 
 
-def _path(porting: Porting, node: cst.BaseExpression) -> cst.BaseExpression:
-    """The whole path that a part of it stands in."""
-    module = porting.module
-    while True:
-        parent = module.parents[node]
-        if isinstance(parent, cst.Arg | cst.FormattedStringExpression | cst.Attribute):
-            parent = module.parents[parent]
-        joins = isinstance(parent, cst.Call) and module.code(parent.func).rsplit(".", 1)[-1] in JOINS
-        if not joins and not isinstance(parent, cst.BinaryOperation | cst.FormattedString):
-            return node
-        assert isinstance(parent, cst.BaseExpression)
-        node = parent
-
-
 def _readers(porting: Porting, node: cst.BaseExpression, depth: int) -> Iterator[cst.Call]:
     """The calls that read a path, itself or under a name."""
-    module, path = porting.module, _path(porting, node)
+    module = porting.module
+    path = whole_path(module, node)
     parent = module.parents[path]
     if isinstance(parent, cst.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0].target, cst.Name):
         found = module.scope(parent).lookup(parent.targets[0].target.value)
@@ -110,7 +97,7 @@ def _readers(porting: Porting, node: cst.BaseExpression, depth: int) -> Iterator
 
 def _reads(porting: Porting, call: cst.Call, given: cst.CSTNode) -> bool:
     """Whether a call takes what lies at a path that it is given, or whose method it is."""
-    name = _name(porting, call)
+    name = called(porting.module, call)
     if name not in READS | ASKS or (isinstance(given, cst.Attribute) and call.func is not given):
         return False
     if name in COPIES and isinstance(given, cst.Arg):
@@ -126,7 +113,3 @@ def _is_asked(porting: Porting, call: cst.Call, asking: list[cst.Call]) -> bool:
     return any(
         (call is not one and test in porting.module.ancestors(one)) or test is one for test in tests for one in asking
     )
-
-
-def _name(porting: Porting, call: cst.Call) -> str:
-    return porting.module.code(call.func).rsplit(".", 1)[-1]

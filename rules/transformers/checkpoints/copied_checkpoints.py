@@ -18,11 +18,11 @@ from porter.packs.api import Phase, Porting, loads_best, step
 from porter.packs.script import parameter_of
 from porter.packs.training import facts_of, in_callback, is_behind
 
+from ._paths import called, whole_path
 from .read_checkpoints import LAST
 
 PART_OF = "TP314"
 BEST = "best_model_checkpoint"
-JOINS = frozenset("join joinpath Path PurePath str fspath abspath realpath expanduser resolve absolute".split())
 TAKES = frozenset(
     """
     copytree copy copy2 copyfile move rename replace make_archive copy_tree symlink symlink_to link hardlink_to
@@ -51,7 +51,7 @@ def say_copied_checkpoints(porting: Porting) -> None:
             said.add(line)
             lacking = "an adapter" if porting.saves_adapter else "a model"
             message = (
-                f"{_name(porting, call)} takes {module.code(node)}: that is Orbax's folder, not {lacking} to load."
+                f"{called(module, call)} takes {module.code(node)}: that is Orbax's folder, not {lacking} to load."
             )
             porting.find(PART_OF, "error", message, _fix(porting), line, column)
 
@@ -75,7 +75,8 @@ def _is_checkpoint(porting: Porting, node: cst.CSTNode) -> bool:
 
 def _takers(porting: Porting, node: cst.BaseExpression, depth: int) -> Iterator[cst.Call]:
     """The calls that take a folder, itself or under a name, as a function's own parameter, too."""
-    module, path = porting.module, _path(porting, node)
+    module = porting.module
+    path = whole_path(module, node, listed=True)
     if OWN.search(module.code(path)) or depth > MAX_NAMES:
         return
     parent = module.parents[path]
@@ -108,25 +109,9 @@ def _of_name(porting: Porting, name: str, place: cst.CSTNode, depth: int) -> Ite
             yield from _takers(porting, use, depth + 1)
 
 
-def _path(porting: Porting, node: cst.BaseExpression) -> cst.BaseExpression:
-    """The whole path, or the command, that a part of it stands in."""
-    module = porting.module
-    while True:
-        parent = module.parents[node]
-        if isinstance(parent, cst.Arg | cst.FormattedStringExpression | cst.Attribute | cst.Element):
-            parent = module.parents[parent]
-        joins = isinstance(parent, cst.Call) and module.code(parent.func).rsplit(".", 1)[-1] in JOINS
-        chosen = isinstance(parent, cst.IfExp) and parent.test is not node
-        whole = cst.BinaryOperation | cst.FormattedString | cst.BooleanOperation | cst.List | cst.Tuple
-        if not joins and not chosen and not isinstance(parent, whole):
-            return node
-        assert isinstance(parent, cst.BaseExpression)
-        node = parent
-
-
 def _takes(porting: Porting, call: cst.Call, given: cst.CSTNode) -> bool:
     """Whether a call takes the folder that it is given as an argument, or whose method it is, with what is in it."""
-    name = _name(porting, call)
+    name = called(porting.module, call)
     if porting.module.qualified(call.func) in facts_of(porting.module).starts and isinstance(given, cst.Arg):
         return COMMAND.search(f" {porting.module.code(given.value)}") is not None
     if name not in TAKES:
@@ -138,7 +123,3 @@ def _takes(porting: Porting, call: cst.Call, given: cst.CSTNode) -> bool:
         return given.keyword.value not in TARGETS
     copies = porting.module.qualified(call.func) or ""
     return not copies.startswith(("shutil.", "os.")) or name == "make_archive" or call.args[0] is given
-
-
-def _name(porting: Porting, call: cst.Call) -> str:
-    return porting.module.code(call.func).rsplit(".", 1)[-1]

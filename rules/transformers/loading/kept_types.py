@@ -1,6 +1,6 @@
 """The type of models that torch loads in the port, too, where the source's transformers has another default.
 
-classifier = AutoModelForSequenceClassification.from_pretrained("me/reward")
+    classifier = AutoModelForSequenceClassification.from_pretrained("me/reward")
 
 Without `dtype` transformers loads float32 before version 5 (a pipeline before 4.53), then the checkpoint's type.
 """
@@ -12,9 +12,10 @@ import re
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, is_before, step
-from porter.packs.script import Unknown, dict_items, evaluate, shortened
+from porter.packs.script import dict_items, shortened
 
 from .._default_types import KEEPS_TYPE, PIPELINE_KEEPS_TYPE
+from ..generation._reload_arguments import is_off
 
 PART_OF = "TP302"
 
@@ -60,7 +61,7 @@ def _settle(porting: Porting, call: cst.Call) -> None:
             porting.find(PART_OF, "info", message, fix, *module.location(call))
             return
         given |= {key: each for key, each in items if isinstance(key, str)}
-    if any(not _is_off(porting, given[each]) for each in QUANTISES & given.keys()):
+    if any(not is_off(porting, given[each]) for each in QUANTISES & given.keys()):
         return
     named = [given[each] for each in TYPES if each in given]
     if named and all(module.code(each) == "None" for each in named) and not spread:
@@ -82,11 +83,3 @@ def _is_cast(porting: Porting, call: cst.Call) -> bool:
     """Whether the model is cast on the spot: `.from_pretrained(...).half()`."""
     method = porting.module.parents[call]
     return isinstance(method, cst.Attribute) and method.attr.value in CASTS
-
-
-def _is_off(porting: Porting, node: cst.BaseExpression) -> bool:
-    """Whether a keyword is surely None or False."""
-    try:
-        return evaluate(porting.module, node) in (None, False)
-    except Unknown:
-        return False

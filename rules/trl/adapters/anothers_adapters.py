@@ -1,7 +1,7 @@
 """A model that an earlier trainer has put adapters into: PEFT does that in place, and the script's name has them, too.
 
-SFTTrainer(model, peft_config=LoraConfig(), ...).train()
-GRPOTrainer(model, ...).train()
+    SFTTrainer(model, peft_config=LoraConfig(), ...).train()
+    GRPOTrainer(model, ...).train()
 
 The second trainer trains those adapters without knowing of them: it is given the model and not the PeftModel around it.
 """

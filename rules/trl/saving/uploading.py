@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
 import libcst as cst
 
 from porter.packs.api import Argument, Phase, Porting, Site, Value, saved_tokenizer, step
-from porter.packs.script import plain_version
-from porter.packs.training import in_reach, tables_of
+from porter.packs.training import in_reach, plain_versions, tables_of
 from porter.packs.writing import Arg, Call, keys_at, mark, mark_of, quoted, render, unread_unless
 
 PART_OF = "trl"
@@ -174,7 +172,7 @@ def _setting(porting: Porting, name: str) -> Value | None:
     """What the run's arguments hold in a field: what the call that makes them says, unless something else sets it."""
     site, held = porting.config, porting.arguments_object
     table = tables_of(porting).get(site.qualified) if site is not None else None
-    row = table.table.rows(_versions(porting)).get(name) if table is not None else None
+    row = table.table.rows(plain_versions(porting)).get(name) if table is not None else None
     value = porting.value(PLACES[name])
     if not held or site is None or site.unknown_keywords or row is None or row.default is None:
         return value
@@ -184,10 +182,6 @@ def _setting(porting: Porting, name: str) -> Value | None:
     if argument is None:
         return Value("default", row.default)
     return argument.value if argument.value.known and argument.certain else value
-
-
-def _versions(porting: Porting) -> Mapping[str, str]:
-    return {library: plain_version(said) for library, said in porting.versions.items()}
 
 
 def _in_reach(porting: Porting, site: Site, conditions: list[str]) -> bool:

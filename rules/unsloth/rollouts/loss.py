@@ -10,18 +10,17 @@ returns: until 2025.10.12 what the Trainer divides that by, gradient_accumulatio
 
 from __future__ import annotations
 
-from porter.packs.api import Origin, Phase, Porting, Value, step
+from porter.packs.api import Phase, Porting, step
 from porter.packs.runtime import unsloth_grpo
 from porter.packs.script import find_family, usual_texts, version_key
 from porter.packs.training import Training, about, short_name, table_of
 from porter.packs.writing import quoted
 
-from .._release import is_patched, unsloth_version
+from .._release import is_patched, own_default, unsloth_version
 from .engine import OWN
 
 PART_OF = "TP703"
 
-UNSLOTH = "Unsloth"  # the file that such a default's origin names
 PARTS = "loss.parts"
 CHUNKS = "unsloth_num_chunks"
 DIVIDES_BY_TEMPERATURE = (2025, 6, 5)  # the first that gives its loss the temperature
@@ -60,7 +59,7 @@ def settle_loss(porting: Training) -> None:
     if kind == given and not early:
         changed.pop("loss_type", None)
     values = {PLACES[name]: value for name, value in (changed | more).items()}
-    porting.fill({place: _default(quoted(v) if isinstance(v, str) else repr(v)) for place, v in values.items()})
+    porting.fill({place: own_default(quoted(v) if isinstance(v, str) else repr(v)) for place, v in values.items()})
     if early:
         first = ".".join(map(str, unsloth_grpo.READS_LOSS_TYPE))
         reason = f"Unsloth before {first} takes each completion's mean, whatever it says"
@@ -95,7 +94,7 @@ def _settle_parts(porting: Training, kind: str, release: str) -> None:
         porting.change_fate(source, fate="dropped", target="", reason=reason)
     if parts is None or kind in OVER_ROWS:
         return
-    porting.fill({PARTS: asked.value if asked is not None else _default(str(parts))})
+    porting.fill({PARTS: asked.value if asked is not None else own_default(str(parts))})
     if asked is not None:
         porting.change_fate(source, fate="exact", target="rt.GRPOBatches(loss_parts=)", reason="")
         for field in [field for field in porting.fields if field.source == source]:
@@ -182,7 +181,3 @@ def is_own_model(porting: Training) -> bool:
     names = [] if held is None else [str(held.literal)] if held.known else usual_texts(porting.module, held.code)
     families = [find_family(hub_id=name) for name in names]
     return all(family is None or OWN & set(family.model_types) for family in families)
-
-
-def _default(code: str) -> Value:
-    return Value("default", code, Origin(UNSLOTH, 0, 0, PART_OF))
