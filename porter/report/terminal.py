@@ -40,9 +40,9 @@ class Shown(Console):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
-def console(*, no_color: bool = False, width: int | None = None) -> Console:
+def console(*, no_color: bool = False) -> Console:
     """A console on stdout: colours only on a terminal that wants them; 80 columns when piped."""
-    return Shown(no_color=no_color or None, highlight=False, emoji=False, markup=False, soft_wrap=False, width=width)
+    return Shown(no_color=no_color or None, highlight=False, emoji=False, markup=False, soft_wrap=False)
 
 
 def show_port(port: Port, output: Path | None, written: Sequence[Path], out: Console) -> None:

@@ -66,6 +66,11 @@ def port(text: str | bytes, **options: object) -> Port:
     return port_module(parse_module(data, "train.py"), Options(**options))  # type: ignore[arg-type]
 
 
+def errors(found: Port) -> list[str]:
+    """What is said to need a person."""
+    return [each.message for each in found.findings if each.severity == "error"]
+
+
 def rule_module(library: str, name: str) -> ModuleType:
     """The file of a built-in pack's rule, as porting runs it: `loading.checkpointing`, in a folder of the pack."""
     load_packs()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.port import Port
-
-from .porting import check_becomes, port, sft_script
+from .porting import check_becomes, errors, port, sft_script
 
 NAMED = '"Qwen/Qwen3-0.6B", dtype="bfloat16"'
 UNSLOTH = """\
@@ -28,10 +26,6 @@ def named(name: str, load: str = "", before: str = "") -> str:
     imports = "from peft import LoraConfig\nfrom transformers import BitsAndBytesConfig"
     script = sft_script(before, imports=imports, load=load, trainer=", peft_config=LoraConfig()")
     return script.replace(NAMED, name)
-
-
-def errors(found: Port) -> list[str]:
-    return [finding.message for finding in found.findings if finding.severity == "error"]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from porter.port import Port
-
-from .porting import check_becomes, port
+from .porting import check_becomes, errors, port
 from .unsloth_scripts import script
 
 UNSLOTH, TRL = "from unsloth import FastLanguageModel\n", "from trl import GRPOConfig, GRPOTrainer\n"
@@ -96,10 +94,6 @@ def test_its_loss_takes_each_row_apart(release: str) -> None:
     assert "loss_parts" not in port(grpo("loss_type='dr_grpo'", pins=f"unsloth=={release} trl==0.24.0")).after
     trls = port(grpo("loss_type='bnpo'", pins=f"unsloth=={release} trl==0.24.0", imports=TRL + UNSLOTH)).after
     assert "loss_parts" not in trls  # the class is TRL's own
-
-
-def errors(found: Port) -> list[str]:
-    return [each.message for each in found.findings if each.severity == "error"]
 
 
 def test_its_keyword_for_the_parts_counts_where_its_loss_reads_it() -> None:

@@ -109,7 +109,7 @@ def _spell_short(porting: Porting, rule: Rewrite, node: cst.BaseExpression, shor
         porting.respell(porting.module.code(node), _spelling(porting, rule, short, release)())
 
 
-def _spelling(porting: Porting, rule: Rewrite, short: str, release: ArgumentRelease | None = None) -> Callable[[], str]:
+def _spelling(porting: Porting, rule: Rewrite, short: str, release: ArgumentRelease | None) -> Callable[[], str]:
     """How a name of the runtime is written where the source wrote it dotted: `TrainingArguments`, and its import; where
     the file has a class of that name (`class TrainingArguments(transformers.TrainingArguments)`), behind its module.
     """

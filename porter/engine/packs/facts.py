@@ -236,7 +236,7 @@ def release_by_use(
     return (older[-1], first.text) if older else None
 
 
-def known_releases(tables: Sequence[FieldTable], rows: Iterable[Release] = ()) -> list[str]:
+def known_releases(tables: Sequence[FieldTable], rows: Iterable[Release]) -> list[str]:
     """Every release that the tables and rows of a pack name, oldest first."""
     named = {word for row in rows for word in (row.new, row.gone) if word}
     for table in tables:

@@ -74,7 +74,7 @@ def unread_unless(porting: Porting, reason: str, keys: Iterable[Key]) -> None:
     porting.marks.unread.update(dict.fromkeys(keys, reason))
 
 
-def reason_unread(porting: Porting, row: Field, file: str = "") -> str | None:
+def reason_unread(porting: Porting, row: Field, file: str) -> str | None:
     """Why a keyword of the source, or of a launch file, is dropped where no code for it is written; None: it isn't."""
     return next(
         (porting.marks.unread[key] for key in _row_keys(porting, row, file) if key in porting.marks.unread), None

@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from .rematerialize import module_of
+
 # The two products of Tunix's attention: queries with keys, and what the softmax makes of that with values. Gemma has
 # scores (B, T, heads, S), the others (B, heads, T, S); grouped heads have an axis for the group behind them.
 SCORES = {"BTKGH,BSKH->BTKGS", "BTNH,BSNH->BTNS", "BTHGD,BSHD->BHGTS"}
@@ -33,17 +35,12 @@ def attend_in_blocks(model: nnx.Module, tokens: int = 512) -> nnx.Module:
     """
     if tokens < 1:
         raise ValueError(f"attend_in_blocks(tokens={tokens}): a block has at least one query")
-    module = importlib.import_module(_defining(type(model)))
+    module = importlib.import_module(module_of(type(model)))
     _take_blocks(module)
     for _, part in model.iter_modules():
         if isinstance(part, module.Attention):
             part.query_block = tokens
     return model
-
-
-def _defining(model: type) -> str:
-    """The Tunix module of a model's class, or of the one it extends."""
-    return next(c.__module__ for c in model.__mro__ if c.__module__.startswith("tunix."))
 
 
 @dataclass

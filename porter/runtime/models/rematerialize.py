@@ -18,7 +18,7 @@ def remat(model: nnx.Module) -> nnx.Module:
     shares the old one keeps its own setting (and llama3's is frozen).
     """
     old: Any = model.config
-    enum = importlib.import_module(_defining(type(old))).RematConfig
+    enum = importlib.import_module(module_of(type(old))).RematConfig
     new = dataclasses.replace(old, remat_config=enum.DECODER)
     for _, module in model.iter_modules():
         if getattr(module, "config", None) is old:
@@ -26,6 +26,6 @@ def remat(model: nnx.Module) -> nnx.Module:
     return model
 
 
-def _defining(config: type) -> str:
-    """The Tunix module of a ModelConfig, or of the one it extends."""
-    return next(c.__module__ for c in config.__mro__ if c.__module__.startswith("tunix."))
+def module_of(kind: type) -> str:
+    """The Tunix module of a model's class or its ModelConfig's, or of the one that it extends."""
+    return next(c.__module__ for c in kind.__mro__ if c.__module__.startswith("tunix."))

@@ -39,7 +39,7 @@ WORD = re.compile(r"[\w-][\w.-]*(?:/[\w.-]+)?(?<!\.)")
 LARGEST = 200_000  # characters of a file beside
 
 
-def usual_values(code: str, text: str, script: Path, launched: Launched | None = None) -> list[tuple[str, str]]:
+def usual_values(code: str, text: str, script: Path, launched: Launched | None) -> list[tuple[str, str]]:
     """As `usual_value`; of a variable that is set in several places, what each sets, as far as it can be told."""
     try:
         finder, node = _Finder(text, script, launched), parsed(code)

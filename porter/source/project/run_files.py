@@ -12,7 +12,6 @@ from fnmatch import translate
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from types import MappingProxyType
 
 from ...errors import InputError
 from ...files import is_file, plain_text
@@ -36,10 +35,10 @@ def files_of_runs(
     script: Path,
     text: str,
     patterns: Collection[str],
-    settings: Collection[str] = (),
-    models: Collection[str] = (),
-    saved_with: Mapping[str, Collection[str]] = MappingProxyType({}),
-    named_in: Mapping[str, str] = MappingProxyType({}),
+    settings: Collection[str],
+    models: Collection[str],
+    saved_with: Mapping[str, Collection[str]],
+    named_in: Mapping[str, str],
 ) -> Iterator[tuple[str, str]]:
     """The files of the runs of `script`, whose code is `text`, that match one of `patterns`: each with where it lies in
     the project and what it holds. `settings` are names of files that commands give the script, which say where it

@@ -39,7 +39,7 @@ VARIABLE = re.compile(
 )
 
 
-def texts_at(path: list[str], text: str, script: Path, named: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
+def texts_at(path: list[str], text: str, script: Path, named: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The texts at `path` of the files that the script or its launches (`named`) name, each with the file's name; where
     none of them has any, of those that lie beside the script, unless it names one outside the project."""
     files = dict.fromkeys([*_files_named(text), *named])

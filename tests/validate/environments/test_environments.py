@@ -21,12 +21,6 @@ from porter.validate.environments.sets import Wanted
 GENERATIONS = Path(__file__).parents[3] / "bench" / "generations"
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TPU_PORT_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "environments"
-
-
 def small(monkeypatch: pytest.MonkeyPatch, installs: list[list[str]], output: str | None = None) -> Wanted:
     """An environment whose installer is only noted down; everything else is real."""
 

@@ -17,12 +17,6 @@ from tests.notebooks import saved
 GENERATIONS = Path(__file__).parents[3] / "bench" / "generations"
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TPU_PORT_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "environments"
-
-
 @pytest.mark.parametrize(
     ("name", "trl", "transformers"),
     [
