@@ -24,6 +24,7 @@ from .porting import port, sft_script
         ("", "x = str(DTYPE).split('.')[-1]", "x = (\"torch.\" + jnp.dtype(DTYPE).name).split('.')[-1]"),
         ("", 'print(f"in {DTYPE}")', "print(f\"in {'torch.' + jnp.dtype(DTYPE).name}\")"),
         ("", "names[DTYPE] = 1", "names[DTYPE] = 1"),
+        ("", "names.update({'torch_dtype': DTYPE})", "names.update({'torch_dtype': DTYPE})"),
     ],
 )
 def test_its_text_is_torchs(before: str, line: str, ported: str) -> None:

@@ -1,4 +1,5 @@
-"""What the shell scripts of a project give a script on its command line: which flags, and which keys of its YAML.
+"""What the shell scripts and READMEs of a project give a script: flags, files of settings with their keys, settings by
+their path, and variables of its environment.
 
 `--evaluation_strategy epoch` in run.sh is a keyword of TrainingArguments as much as one that stands in the script.
 """

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module
+from porter.packs.script import Module, origins
 
 from .handed_types import MAX_DEPTH, types_of, values_of
 
@@ -72,13 +72,24 @@ def _shown(module: Module) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
             yield call, call.args[0].value
         elif name in SHOWS:
             yield from ((arg.value, arg.value) for arg in call.args if not arg.star)
-        elif name in RECORDS:
+        elif name in RECORDS and not _is_of_a_dictionary(module, call):
             yield from ((value, value) for arg in call.args for value in _recorded(module, arg.value))
+
+
+def _is_of_a_dictionary(module: Module, call: cst.Call) -> bool:
+    """`kwargs.update({"torch_dtype": torch_dtype})`: what a dictionary of the script holds stays a type."""
+    held = call.func.value if isinstance(call.func, cst.Attribute) else None
+    made = [*origins(module, held)][-1:]
+    return any(isinstance(each, cst.Dict) or _is_dict_call(module, each) for each in made)
+
+
+def _is_dict_call(module: Module, node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and module.code(node.func) == "dict"
 
 
 def _recorded(module: Module, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """The values of a dictionary that is written out."""
     if isinstance(node, cst.Dict):
         yield from (each.value for each in node.elements if isinstance(each, cst.DictElement))
-    elif isinstance(node, cst.Call) and module.code(node.func) == "dict":
+    elif isinstance(node, cst.Call) and _is_dict_call(module, node):
         yield from (arg.value for arg in node.args if arg.keyword is not None)
