@@ -35,6 +35,7 @@ def test_blocks_that_lose_all_they_did() -> None:
         ),
         ("if rows.x:\n    print(1)\n# on it\nelse:\n    model.to('cuda')\n", "if rows.x:\n    print(1)\n"),
         ("if rows.x:\n    model.cuda()\nelse:\n    torch.cuda.empty_cache()\n", ""),
+        ("if torch.cuda.is_available():\n    pass\n", ""),
         # The GPU run came to no branch behind the one that is empty now.
         ("if torch.cuda.is_available():\n    model.cuda()\nelif rows.x:\n    print(1)\nelse:\n    print(2)\n", ""),
     ],

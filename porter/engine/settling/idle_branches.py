@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ...source.conditions import left_on_gpu
+from ...source.held_answers import asks_for_gpu
 from ...source.scopes import inside
 from ...text.edits import comments_above, whole_lines
 from ..script.porting import Porting
@@ -33,7 +34,8 @@ def drop_idle_branches(porting: Porting) -> None:
         if isinstance(parent, cst.If) and parent.orelse is holder:
             continue
         branches = [*_branches(holder)]
-        idle = [_is_idle(porting, block) for _, block, _ in branches]
+        asks = any(test is not None and asks_for_gpu(module, test) for test, _, _ in branches)
+        idle = [_is_idle(porting, block, own_pass=asks) for _, block, _ in branches]
         if not any(idle) or porting.is_gone(holder):
             continue
         kept = next((place for place, idles in enumerate(idle) if idles and _was_taken(porting, branches, place)), None)
@@ -54,11 +56,13 @@ def _branches(node: cst.If) -> Iterator[Branch]:
         yield None, node.orelse.body, node.orelse
 
 
-def _is_idle(porting: Porting, block: cst.BaseSuite) -> bool:
-    """Whether edits took all of a block, or left a `pass` of it."""
+def _is_idle(porting: Porting, block: cst.BaseSuite, *, own_pass: bool) -> bool:
+    """Whether edits took all of a block, or left a `pass` of it; `own_pass`: one of the script's own counts, too."""
     lines = block.body if isinstance(block, cst.IndentedBlock) else ()
     changed = [line for line in lines if not _says_pass(line)]
-    return bool(changed) and all(porting.is_gone(line, leaves=("", PASS)) for line in changed)
+    return (bool(changed) or (own_pass and bool(lines))) and all(
+        porting.is_gone(line, leaves=("", PASS)) for line in changed
+    )
 
 
 def _says_pass(line: cst.CSTNode) -> bool:
