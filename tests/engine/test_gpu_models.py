@@ -144,3 +144,22 @@ def test_what_decides_the_model_and_stays_is_an_error(before: str, names: str) -
     said = [finding for finding in port(mixed(before)).findings if finding.rule == "TP526"]
     assert [finding.severity for finding in said] == ["error" if names else "warning"]
     assert not names or f"it decides {names}, which" in said[0].message
+
+
+def test_keywords_that_a_branch_puts_into_the_load_are_the_gpu_s() -> None:
+    lines = """\
+options = {{"pretrained_model_name_or_path": "Qwen/Qwen3-0.6B"}}
+if torch.cuda.is_available():
+    print("on it")
+    options["device_map"] = torch.device("cuda")
+    options["torch_dtype"] = torch.bfloat16
+else:
+    {other}
+model = AutoModelForCausalLM.from_pretrained(**options)
+"""
+    for other in ('options["torch_dtype"] = torch.float32', 'print("slow")'):
+        text = sft_script(lines.format(other=other), imports="import torch")
+        start = text.index('model = AutoModelForCausalLM.from_pretrained("Qwen')
+        found = port(text[:start] + text[text.index("\n", start) + 1 :])
+        assert found.status == "ported" and "is_available" not in found.after and other not in found.after
+        assert 'print("on it")\n' in found.after

@@ -6,7 +6,8 @@
     else:
         model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32)
 
-The GPU run took the first; the port takes it, too. Of `use_quantization and not args.full` the other part decides.
+The GPU run took the first; the port takes it, too. Of `use_quantization and not args.full` the other part decides. So
+it is with branches that put keywords of the load into a dictionary, `options["quantization_config"] = config`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import asks_for_gpu, bare, inside, speaks_of_gpu
+from porter.packs.script import asks_for_gpu, bare, inside, is_same, speaks_of_gpu
 
-from ._gpu_questions import REASON, SETTINGS, decision, is_on_gpu, is_said, on_gpu, questions
+from ._gpu_questions import REASON, SETTINGS, decision, is_on_gpu, is_said, on_gpu, questions, small
 
 PART_OF = "TP526"
 
@@ -67,7 +68,23 @@ def _branch_of(porting: Porting, use: cst.BaseExpression) -> cst.If | None:
 def _makes_settings(porting: Porting, holder: cst.If) -> bool:
     """Whether a branch loads the model or makes what the training takes."""
     within = [site for site in porting.sites if site.role in SETTINGS]
-    return any(holder in porting.module.ancestors(site.node) for site in within)
+    return any(holder in porting.module.ancestors(site.node) for site in within) or _puts_keywords(porting, holder)
+
+
+def _puts_keywords(porting: Porting, holder: cst.If) -> bool:
+    """Whether a branch does no more than put keywords into dictionaries that make a setting, and tell of it."""
+    module, calls = porting.module, [site.node for site in porting.sites if site.role in SETTINGS]
+    spread = [a.value for call in calls if isinstance(call, cst.Call) for a in call.args if a.star == "**"]
+    items = 0
+    for line in small(holder.body):
+        target = line.targets[0].target if isinstance(line, cst.Assign) and len(line.targets) == 1 else None
+        if isinstance(target, cst.Subscript) and isinstance(target.value, cst.Name):
+            if not any(is_same(module, target.value, each) for each in spread):
+                return False
+            items += 1
+        elif not (isinstance(line, cst.Expr) and is_said(porting, [line.value])):
+            return False
+    return items > 0
 
 
 def _is_harmless(porting: Porting, use: cst.BaseExpression) -> bool:

@@ -32,6 +32,7 @@ REASON = "what it was on the GPU"
 
 def apply(site: Site, porting: Porting) -> object:
     module, node = porting.module, site.node
+    assert isinstance(node, cst.BaseExpression)
     name = module.qualified(node) or ""
     if isinstance(module.parents[node], cst.AssignTarget) or _may_be_set_elsewhere(module, node):
         return porting.NOT_MINE
@@ -52,7 +53,8 @@ def _assignments(module: Module, name: str) -> list[cst.Assign]:
     """The lines that set a switch."""
     last = name.rpartition(".")[2]
     targets = [module.parents[node] for node in module.attributes_named(last) if module.qualified(node) == name]
-    return [module.parents[target] for target in targets if isinstance(target, cst.AssignTarget)]
+    lines = [module.parents[target] for target in targets if isinstance(target, cst.AssignTarget)]
+    return [line for line in lines if isinstance(line, cst.Assign)]
 
 
 def _given(module: Module, assign: cst.Assign, read: cst.CSTNode) -> str | None:
