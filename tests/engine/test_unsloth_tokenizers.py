@@ -100,3 +100,48 @@ def test_a_tokenizer_pads_on_unsloths_side(before: str, behind: str, sides: list
     after = port(f"{text}trainer = {made}\ntrainer.train()\n").after
     assert re.findall(r'tokenizer\.padding_side = "(\w+)"\n', after) == sides
     assert len(sides) < 2 or 'tokenizer.padding_side = "left"\nx = tokenizer(' in after
+
+
+SCORE = "def score(model, tokenizer):\n    return tokenizer(rows['text'], padding=True)\n"
+ANSWER = """\
+def answer(model, tokenizer):
+    FastLanguageModel.for_inference(model)
+    for text in rows['text']:
+        ids = tokenizer(text, padding=True, return_tensors='pt')
+        out = model.generate(**ids)
+"""
+SFT = "trainer = SFTTrainer(model, args=SFTConfig('out'), train_dataset=rows, processing_class=tokenizer)\n"
+
+
+@pytest.mark.parametrize(
+    ("release", "body", "sides"),
+    [  # the script's own side: what Unsloth does to it behind
+        ("2025.8.9", f"score(model, tokenizer)\n{PUT_IN}{SFT}trainer.train()\nscore(model, tokenizer)\n", ["right"]),
+        ("2024.12.12", f"{PUT_IN}score(model, tokenizer)\n{SFT}trainer.train()\n", ["right"]),
+        ("2025.8.9", f"{PUT_IN}{SFT}trainer.train()\nanswer(model, tokenizer)\n", ["right"]),
+        ("2025.12.5", f"{PUT_IN}{SFT}trainer.train()\nanswer(model, tokenizer)\n", []),
+        ("2025.9.9", f"{PUT_IN}{SFT}trainer.train()\nscore(model, tokenizer)\n", []),
+        ("2026.1.4", f"{PUT_IN}{SFT}trainer.train()\nscore(model, tokenizer)\n", ["right"]),
+        ("2025.8.9", f"{PUT_IN}{SFT}trainer.train()\ntokenizer.save_pretrained('out')\n", ["right"]),
+        ("2025.8.9", f"score(model, tokenizer)\n{PUT_IN}{SFT}trainer.train()\n", []),
+    ],
+)
+def test_unsloth_turns_the_scripts_own_side(release: str, body: str, sides: list[str]) -> None:
+    text = f"# pip install unsloth=={release}\n{HEAD}{SCORE}{ANSWER}model, tokenizer = {LOAD}"
+    after = port(f"{text}tokenizer.padding_side = 'left'\n{body}").after
+    assert re.findall(r'tokenizer\.padding_side = "(\w+)"', after) == sides
+
+
+def test_generate_leaves_the_tokenizer_on_the_right() -> None:
+    body = f"{PUT_IN}{SFT}trainer.train()\nanswer(model, tokenizer)\nscore(model, tokenizer)\n"
+    text = f"# pip install unsloth==2025.8.9\n{HEAD}{SCORE}{ANSWER}model, tokenizer = {LOAD}{body}"
+    after = port(text).after
+    assert "    out = rt.generate(" in after
+    assert "\nmodel, tokenizer" not in after and '\ntokenizer.padding_side = "left"\n' in after  # behind the load
+    assert re.search(r'rt\.generate\([^\n]*\n        tokenizer\.padding_side = "right"  # as Unsloth', after)
+
+
+def test_a_saved_tokenizer_has_unsloths_side() -> None:
+    body = f"{PUT_IN}{SFT}trainer.train()\nFastLanguageModel.for_inference(model)\ntokenizer.save_pretrained('out')\n"
+    text = f"# pip install unsloth==2025.8.9\n{HEAD}model, tokenizer = {LOAD}{body}"
+    check_becomes(text, "AutoTokenizer.from_pretrained('unsloth/Qwen3-0.6B')\ntokenizer.padding_side = \"left\"\n")

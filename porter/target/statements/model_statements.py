@@ -52,6 +52,8 @@ def model_lines(porting: Porting, writing: Writing, indent: str, *, needs_tokeni
         name = porting.fresh("tokenizer")
         lines.append(f"{name} = {porting.names.tokenizer}")
         porting.names.tokenizer = name
+    if side := porting.code.get("padding_side of the trainer"):
+        lines.append(f"{porting.names.tokenizer}.padding_side = {quoted(side)}  # as the GPU run's trainer sets it")
     model = site.argument("model")
     made_here = porting.model is not None and site.start <= porting.model.start < site.end
     if made_here and porting.model is not None:

@@ -16,6 +16,7 @@ load_in_4bit = True
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model("unsloth/Meta-Llama-3.1-8B", mesh, dtype=jnp.bfloat16, quantization="nf4")
 tokenizer = AutoTokenizer.from_pretrained("unsloth/Meta-Llama-3.1-8B")
+tokenizer.padding_side = "left"
 
 lora = rt.LoraProvider([
     qwix.LoraRule(module_path=".*/(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)", rank=16, alpha=16.0, lora_a_initializer=rt.PEFT_INIT),

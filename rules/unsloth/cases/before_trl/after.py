@@ -13,6 +13,7 @@ from porter import runtime as rt
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model("unsloth/Llama-3.2-1B-Instruct", mesh, dtype=jnp.bfloat16, quantization="nf4")
 tokenizer = rt.as_transformers_4(AutoTokenizer.from_pretrained("unsloth/Llama-3.2-1B-Instruct"))
+tokenizer.padding_side = "right"
 lora = rt.LoraProvider([
     qwix.LoraRule(module_path=".*/(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)", rank=16, alpha=16.0, lora_a_initializer=rt.PEFT_INIT),
 ])
