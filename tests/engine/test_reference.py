@@ -223,11 +223,27 @@ def test_adapters_that_are_put_in_twice_are_an_error() -> None:
     assert [one.severity for one in found.findings if "what was learned is lost" in one.message] == ["error"]
 
 
-@pytest.mark.parametrize(("change", "said"), [(MERGED, ["warning"]), ("", [])])
-def test_a_grpo_run_that_may_be_sharded_is_said(change: str, said: list[str]) -> None:
-    text = "import sys\n" + changed("GRPO", change, ", deepspeed=sys.argv[1]")
-    found = port(text, source_trl="0.16.0")
+@pytest.mark.parametrize(
+    ("change", "more", "said"),
+    [
+        (MERGED, ", deepspeed=sys.argv[1]", ["warning"]),
+        ("", ", deepspeed=sys.argv[1]", []),
+        (MERGED, "", []),
+        (MERGED, ", deepspeed={'zero_optimization': {'stage': 2}, 'steps_per_print': 3}", []),
+        (MERGED, ", deepspeed=sys.argv[1], **json.load(open('more.json'))", ["warning"]),
+    ],
+)
+def test_a_grpo_run_that_may_be_sharded_is_said(change: str, more: str, said: list[str]) -> None:
+    found = port("import json, sys\n" + changed("GRPO", change, more), source_trl="0.16.0")
     assert [one.severity for one in found.findings if "which only the run knows" in one.message] == said
+    assert 'reference="checkpoint"' not in found.after
+
+
+def test_settings_that_only_the_run_has_may_shard_it() -> None:
+    kept = changed("GRPO", MERGED).replace('args=GRPOConfig("out", beta=0.1)', "args=args")
+    made = "import json\nargs = GRPOConfig(**json.load(open('settings.json')))\nmodel = Peft"
+    found = port(kept.replace("model = Peft", made, 1), source_trl="0.16.0")
+    assert [one.severity for one in found.findings if "which only the run knows" in one.message] == ["warning"]
 
 
 STAGES = """\
@@ -252,8 +268,25 @@ def test_functions_of_which_one_runs_put_adapters_in_once(calls: str, twice: boo
 
 def test_a_quantised_model_with_the_adapters_of_the_trainer_before_is_refused_there() -> None:
     held = adapted("DPO").replace('("Qwen/Qwen3-0.6B")\nrows', '("Qwen/Qwen3-0.6B", load_in_4bit=True)\nrows')
-    said = [one.severity for one in port(held, source_trl="0.22.0").findings if "refuses to train" in one.message]
-    assert said == ["warning"]
+    for release in ("0.22.0", "0.29.0"):
+        found = port(held, source_trl=release).findings
+        assert [one.severity for one in found if "refuses to train" in one.message] == ["warning"]
+        assert not any("the base below the adapters" in one.message for one in found)
+    some = held.replace("load_in_4bit=True", "load_in_4bit=len(sys.argv) > 1").replace(
+        "from peft", "import sys\nfrom peft"
+    )
+    [found] = [one.message for one in port(some, source_trl="0.22.0").findings if "refuses to train" in one.message]
+    assert "a quantised model where the script quantises it and" in found
+    old = "# pip install transformers==4.35.2\n" + held.replace("Qwen/Qwen3-0.6B", "meta-llama/Llama-2-7b-hf")
+    found = port(old, source_trl="0.9.6")
+    assert found.recipe.versions["transformers"].startswith("4.35.2")
+    assert not any("refuses to train" in one.message for one in found.findings)
+
+
+def test_a_merge_before_the_adapters_of_the_trainer_before_is_an_error() -> None:
+    found = port(adapted("DPO").replace("sft = SFT", f"{MERGED}\nsft = SFT"), source_trl="0.29.0")
+    [said] = [one for one in found.findings if "the port's is the base below the adapters" in one.message]
+    assert said.severity == "error" and "without the adapter that is merged in; the" in said.message
 
 
 ZERO3, FSDP = {"zero_optimization": {"stage": 3}}, "distributed_type: FSDP\nnum_processes: 2\n"
@@ -280,10 +313,17 @@ def test_a_sharded_grpo_run_loads_its_reference_early(
     new = new.replace("args=", "peft_config=LoraConfig(r=4), args=")
     for text in (new, new.replace(MERGED, "").replace('-0.6B")\nrows', '-0.6B", load_in_4bit=True)\nrows')):
         found = port(text, **options)
-        said = [one.severity for one in found.findings if "the port's is the base below the adapters" in one.message]
-        assert said == (["error"] if loads else []), found.findings
+        said = [one for one in found.findings if "the port's is the base below the adapters" in one.message]
+        assert [one.severity for one in said] == (["error"] if loads else []), found.findings
+        assert all(f"under {'FSDP' if launch is FSDP else 'ZeRO-3'} loads" in one.message for one in said)
     plain = port(new.replace(MERGED, ""), **options)
     assert not any("loads its reference" in one.message for one in plain.findings)
+
+
+def test_weights_that_the_trainer_s_own_arguments_shard() -> None:
+    found = port(changed("GRPO", MERGED, ", fsdp='full_shard'"), source_trl="0.18.1")
+    assert 'reference="checkpoint",  # the checkpoint without' in found.after and "under FSDP loads it" in found.after
+    assert any("GRPOTrainer of TRL 0.18.1 under FSDP loads its" in one.message for one in found.findings)
 
 
 def test_a_loss_without_a_reference_loads_none() -> None:
