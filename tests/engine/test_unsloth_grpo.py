@@ -76,6 +76,9 @@ def test_grpos_loss_is_divided_as_unsloth_does(pins: str, imports: str, undivide
 def test_its_own_loss_of_grpo_took_each_completions_mean(unsloth: str, kind: str) -> None:
     after = port(grpo("", pins=f"unsloth=={unsloth} trl==0.16.1")).after
     assert f'rt.PolicyLoss("{kind}"' in after, after
+    found = port(grpo("loss_type='bnpo'", pins=f"unsloth=={unsloth} trl==0.17.0"))
+    [row] = [row for row in found.fields if row.source.endswith(".loss_type")]
+    assert (row.fate == "dropped" and "takes each completion's mean" in row.reason) is (kind == "grpo")
 
 
 APART = {
@@ -94,6 +97,18 @@ def test_its_loss_takes_each_row_apart(release: str) -> None:
     assert "loss_parts" not in port(grpo("loss_type='dr_grpo'", pins=f"unsloth=={release} trl==0.24.0")).after
     trls = port(grpo("loss_type='bnpo'", pins=f"unsloth=={release} trl==0.24.0", imports=TRL + UNSLOTH)).after
     assert "loss_parts" not in trls  # the class is TRL's own
+
+
+@pytest.mark.parametrize(("release", "apart"), [("2025.8.6", True), ("2026.2.1", False)])
+def test_what_it_takes_apart_is_said_of_settings_that_only_the_run_has(release: str, apart: bool) -> None:
+    text = grpo("", pins=f"unsloth=={release} trl==0.22.1")
+    start, end = text.index("GRPOConfig("), text.index("\n", text.index("GRPOConfig("))
+    found = port(
+        f"{text[:start]}GRPOConfig(**json.load(open('run.json'))){text[end:]}".replace("\n", "\nimport json\n", 1)
+    )
+    said = [each for each in found.findings if "takes the loss of each row of a micro-step apart" in each.message]
+    assert [each.fix.partition(" for ")[0] for each in said] == ["Give from_args loss_parts=None"] * apart
+    assert not apart or "so does the port (loss_parts=-1 of its batches)" in said[0].message
 
 
 def test_its_keyword_for_the_parts_counts_where_its_loss_reads_it() -> None:
@@ -140,6 +155,11 @@ def test_its_config_makes_bnpo_of_dapo_and_takes_its_beta_away(release: str, kin
     found = port(grpo("loss_type='dapo', beta=0.02", pins=f"unsloth=={release} trl==0.22.1"))
     loss = found.after.partition("PolicyLoss(")[2].partition(")")[0]
     assert kind in loss and ("beta=" in loss) is bool(beta) and beta in loss and "epsilon_high=0.28" in loss, loss
+    told = {row.source.rpartition(".")[2]: (row.fate, row.reason) for row in found.fields}
+    assert told["beta"] == (("exact", "") if beta else ("dropped", f"Unsloth {release} sets it to 0 for dapo"))
+    assert told["loss_type"] == (
+        ("exact", "") if kind == "dapo" else ("changed", f"Unsloth {release} trains with bnpo for dapo")
+    )
     assert "mask_truncated_completions=True" in found.after and not errors(found)
 
 
