@@ -10,9 +10,20 @@ from ...releases.history import LIBRARIES, history
 from ...releases.versions import Pin, can_meet, fits
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import given_by_launches
-from ...source.project.pins import INSTALLED, PRINTED, SCRIPT, Around, Asked, around_script, asked_of_project, spelled
+from ...source.project.commits import last_committed
+from ...source.project.pins import (
+    INSTALLED,
+    PRINTED,
+    SCRIPT,
+    Around,
+    Asked,
+    around_script,
+    asked_by_siblings,
+    asked_of_project,
+    spelled,
+)
 from ...source.project.printed import Shown
-from ...source.project.run_files import files_of_runs
+from ...source.project.run_files import files_of_runs, notebooks_beside
 from ...source.project.usual.ways import imports_usually
 from ..packs.said_by_packs import dated_library, title_of
 from ..script.sites import facts_of
@@ -25,6 +36,7 @@ ASKED = ("what asks for a release of",)
 ANOTHER_DAY = ("what runs of another day have left",)
 AROUND = ("what lies around the script",)
 RUNS = ("what its runs have left",)
+SIBLINGS = ("the other notebooks of its project",)
 OUT_OF_REACH = ("places that ask for what the script cannot run on",)
 
 
@@ -178,10 +190,23 @@ def _asked(porting: Training, library: str) -> list[Asked]:
             clouds = facts_of(module).gpu_keyword
             porting.answers[AROUND] = around_script(script, module.text, libraries, clouds)
         around: Around = porting.answers[AROUND]
-        asks = asked_of_project(script, module.text, library, raw, floors(porting), shown, runs, around)
-        porting.answers[key] = [*asks]
+        asks = [*asked_of_project(script, module.text, library, raw, floors(porting), shown, runs, around)]
+        if library in LIBRARIES and not any(exact_of(each.pins) for each in asks):
+            asks += _by_siblings(porting, library, script, shown)
+        porting.answers[key] = asks
     found_before: list[Asked] = porting.answers[key]
     return found_before
+
+
+def _by_siblings(porting: Training, library: str, script: Path, shown: Sequence[Shown]) -> Iterator[Asked]:
+    """What other notebooks of the project ran on: none of after the script's last commit."""
+    if SIBLINGS not in porting.answers:
+        porting.answers[SIBLINGS] = [*notebooks_beside(script)]
+    day = last_committed(script)
+    for asked in asked_by_siblings(porting.answers[SIBLINGS], library, shown):
+        release = exact_of(asked.pins) or ""
+        if day is None or history().date(library, release) <= day:
+            yield asked
 
 
 def _runs(porting: Training, shown: Sequence[Shown]) -> list[tuple[str, str]]:

@@ -32,6 +32,7 @@ def say_release(porting: Training) -> None:
         return
     version, _, why = said.partition(" ")
     fix = "Say --source-trl VERSION if it was another."
+    _say_siblings(porting, site)
     if "newest release" in why or "first release" in why:
         message = f"Read as {title} {version}, {why[1:-1]}: its defaults, and its way to prepare rows."
         if not site.qualified.startswith(f"{library}.") and library not in porting.module.roots:  # a Trainer alone
@@ -72,6 +73,8 @@ def _say_passed_over(porting: Training, site: Site) -> None:
         for asked in asked_for(porting, library):
             if not asked.against:
                 counted.add(asked.where)
+            elif asked.sibling:
+                continue  # of another script: nothing has to agree
             elif asked.where not in {*counted, *said} and (library in SOURCES or asked.shown):
                 said.add(asked.where)
                 release = f"{':' if asked.shown else ' asks for'} {spelled(library, asked.pins)}{asked.beside}"
@@ -121,6 +124,17 @@ def _say_contradiction(porting: Training, site: Site) -> None:
         message = f"{asks_for}, {' and '.join(others[:3])}: read as the first."
         fix = "Say --source-trl VERSION if it was another, and let the files agree."
         porting.find(site.rule, severity, message, fix, site.line, site.column, False)
+
+
+def _say_siblings(porting: Training, site: Site) -> None:
+    """A release that another notebook of the project has shown: nothing nearer says which."""
+    for library in SOURCES:
+        version, _, why = porting.versions.get(library, "").partition(" ")
+        asked = next((each for each in asked_for(porting, library) if each.sibling and f"({each.where}:" in why), None)
+        if asked is not None:
+            message = f"Read as {title_of(porting.packs, library)} {version}: {asked.where}, of the same project."
+            fix = f"Pin {library} if it was another."
+            porting.find(site.rule, "info", message, fix, site.line, site.column)
 
 
 def _say_commits(porting: Training, site: Site) -> None:

@@ -97,7 +97,8 @@ class Asked:
     """Where a release is asked for and how; `against` says what speaks against it ("" where it counts), or against
     what stands `beside` it.
 
-    `shown`: not asked for, but what the script has run on, as its outputs show; `left`: as files of its runs do.
+    `shown`: not asked for, but what the script has run on, as its outputs show; `left`: as files of its runs do;
+    `sibling`: as those of another notebook of its project, all that name a release of the library.
     """
 
     where: str
@@ -106,6 +107,7 @@ class Asked:
     shown: bool = False
     left: bool = False
     beside: str = ""
+    sibling: bool = False
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,26 @@ def asked_of_project(
                 if not can_meet([*in_command(command, other), *bound]) and can_meet(bound)
             )
             yield Asked(where, found, newest or next(against, ""))
+
+
+def asked_by_siblings(
+    siblings: Sequence[tuple[str, str]], library: str, shown: Sequence[Shown] = ()
+) -> Iterator[Asked]:
+    """What the other notebooks of a project have run on (`notebooks_beside`), where they agree; by the nearest's name.
+
+    It counts last.
+    """
+    told = [(name, _exact_in(raw, library, shown)) for name, raw in siblings]
+    releases = [(name, release) for name, release in told if release]
+    if releases and len({release for _, release in releases}) == 1:
+        name, release = releases[0]
+        yield Asked(f"what {name} ran on", [("==", release)], shown=True, left=True, sibling=True)
+
+
+def _exact_in(notebook: str, library: str, shown: Sequence[Shown]) -> str | None:
+    """The release that a notebook's outputs name."""
+    printed = printed_by(notebook, library) or installed_by(notebook, library)
+    return printed or next((release for _, release in shown_by(notebook, library, shown)), None)
 
 
 def around_script(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,8 @@ from pathlib import Path
 
 from ...errors import InputError
 from ...files import is_file, plain_text
-from .folders import is_projects, listed, project_folders
+from .commits import last_committed
+from .folders import files_in, is_projects, listed, project_folders
 
 MOST_FOLDERS = 400  # that are looked through
 DEEPEST = 4  # folders below one another
@@ -23,6 +25,12 @@ MOST_FILES = 12
 MOST_LOGGED = 200  # runs of a tracker
 LONGEST = 200  # characters of a folder's name in the script
 MAX_BYTES = 500_000
+MOST_NOTEBOOKS = 12
+OF_NOTEBOOKS = 6_000_000  # bytes: outputs hold images
+SHOWS = re.compile(r"__version__|Successfully installed|Requirement already satisfied|Downloading| patching")
+NEAR = datetime.timedelta(days=90)  # between the last commits of a script and of a notebook
+BESIDE = ("*.ipynb",)
+BELOW = ("*/*.ipynb",)  # in a folder that is a project's
 LITERAL = re.compile(r"[\"'](\.{0,2}[\w./-]*\w[\w./-]*)[\"']|(?m:^[ \t]*\w+: +([\w./-]+)[ \t]*$)")  # and a YAML file's
 LOADED = re.compile(r"\bfrom_pretrained\(\s*(?:\w+\s*=\s*)?[\"']([^\"'\n]+)[\"']")
 BASE = re.compile(
@@ -72,6 +80,27 @@ def files_of_runs(
         if held is not None and (own or (base is not None and _model(base[base.lastindex or 0]) in words)):
             found += 1
             yield _shown(file, folders), held
+
+
+def notebooks_beside(script: Path) -> Iterator[tuple[str, str]]:
+    """The names and raw texts of the other notebooks of the project of `script` that may show releases, the nearest
+    first; those that were last committed in the same days, where git tells."""
+    script = script.resolve()
+    folders = project_folders(script)
+    places = [(folders[0], BESIDE), *((each, (*BESIDE, *BELOW)) for each in folders if is_projects(each))]
+    found = (file for folder, names in places for files in files_in(folder, names) for file in files)
+    own = last_committed(script)
+    others = (each for each in dict.fromkeys(found) if each != script and not each.parent.name.startswith("."))
+    for file in islice(others, MOST_NOTEBOOKS):
+        try:
+            raw = plain_text(file, OF_NOTEBOOKS)
+        except (OSError, InputError):
+            continue
+        if SHOWS.search(raw) is None:
+            continue
+        day = last_committed(file)
+        if own is None or day is None or abs(own - day) <= NEAR:
+            yield file.name, raw
 
 
 def _is_of_run(file: Path, folders: Sequence[Path], saved_with: Collection[str] | None) -> bool:
