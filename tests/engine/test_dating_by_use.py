@@ -74,6 +74,14 @@ def test_a_keyword_dates_to_the_releases_in_which_it_acts(kind: str, config: str
     assert port(POLICY.format(kind=kind, config=config)).recipe.versions["trl"].startswith(version)
 
 
+def test_a_keyword_without_effect_dates_to_no_day_before_the_rest() -> None:
+    """transformers 5.1 is of February 2026, when TRL 0.27 was out: in both the keyword does nothing."""
+    back = 'if not hasattr(model, "warnings_issued"):\n    model.warnings_issued = {}\nrows ='
+    text = POLICY.format(kind="GRPO", config=", max_prompt_length=256").replace("rows =", back, 1)
+    versions = port(text).recipe.versions
+    assert (versions["trl"].split()[0], versions["transformers"].split()[0]) == ("0.27.2", "5.1.0"), versions
+
+
 def test_a_keyword_without_effect_contradicts_no_pin() -> None:
     found = port("# trl==0.27.0\n" + POLICY.format(kind="GRPO", config=", max_prompt_length=256"))
     assert found.recipe.versions["trl"].startswith("0.27.0 (the script")

@@ -119,6 +119,7 @@ trainer.train()
         (", temperature=1.0", (), ("temperature",)),
         (", temperature=0.7", ("log-probabilities aren't divided by the temperature",), ("temperature=",)),
         (", gradient_accumulation_steps=4", ("each micro-batch is sampled by itself",), ()),
+        (", max_prompt_length=99", ("0.26 to 0.27.2: GRPOConfig(max_prompt_length=) does nothing",), ()),
     ],
 )
 def test_a_step_of_one_micro_batch_and_a_temperature_of_one_are_the_same_in_all(

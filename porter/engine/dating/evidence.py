@@ -43,6 +43,7 @@ ADAPTED = ("trainers that get adapters twice",)
 ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "RLOO"))
 PARSED = re.compile(r"""\.parse_(?:json|yaml)_file\(\s*(?:\w+ *= *)?["']([^"'\n]+)["']""")
 GIVES_BACK = re.compile(r"(?m)^[ \t]*if not hasattr\(([\w.]+), *[\"'](\w+)[\"']\):[ \t]*(?:#.*)?\n?[ \t]*\1\.\2[ \t]*=")
+IN_EFFECT = " in effect"
 FLOORS = ("the oldest releases with what it uses",)
 
 
@@ -112,7 +113,7 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
                 seen.add(text)
                 yield Evidence(text, new, gone)
                 if (ignored := _ignored_from(porting, library, name, keyword)) is not None:
-                    yield Evidence(f"{text} in effect", None, ignored, acts=True)
+                    yield Evidence(f"{text}{IN_EFFECT}", None, ignored, acts=True)
 
 
 def _taken_where_there(porting: Training, library: str) -> Iterator[Evidence]:

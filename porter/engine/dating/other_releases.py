@@ -22,7 +22,7 @@ from ..script.sites import Site, facts_of
 from ..script.training import Training
 from ..steps.step import Phase, step
 from .asked import pins_for
-from .evidence import SOURCES, releases_with_all, short_version
+from .evidence import IN_EFFECT, SOURCES, evidence, releases_with_all, short_version
 from .release import release_of, takes_one_of
 
 READ_AS = "the release that it is read as"  # the key of what is said where nothing differs
@@ -101,6 +101,7 @@ def _differences_in(porting: Training, site: Site, library: str) -> str:
         return ""
     at = fitting.index(read)
     found = [*_habits(porting, site, library, fitting, at), *_defaults(porting, library, fitting, at)]
+    found += _ignored(porting, library, fitting, at)
     if not found:
         return ""
     found.sort(key=lambda each: each.distance(at))
@@ -205,6 +206,17 @@ def _defaults(porting: Training, library: str, fitting: Sequence[str], at: int) 
                 others_of.setdefault(f"{row.name}={row.default}", []).append(number)
         for text, places in others_of.items():
             yield Difference(tuple(places), text)
+
+
+def _ignored(porting: Training, library: str, fitting: Sequence[str], at: int) -> Iterator[Difference]:
+    """Keywords of the script's that some of the releases take without effect."""
+    for row in evidence(porting, library):
+        if row.acts and row.gone and row.text.endswith(IN_EFFECT):
+            idle = [version_key(one) >= version_key(row.gone) for one in fitting]
+            places = tuple(place for place, each in enumerate(idle) if each is not idle[at])
+            name = row.text.removesuffix(IN_EFFECT)
+            if places:
+                yield Difference(places, f"{name} has an effect" if idle[at] else f"{name} does nothing")
 
 
 def _span(fitting: Sequence[str], places: Sequence[int]) -> str:

@@ -22,6 +22,7 @@ from ...source.project.commits import last_committed
 from ...source.project.commits import last_day as day_of
 from ...source.project.pins import spelled
 from ..packs.facts import known_releases, release_by_use
+from ..packs.said_by_packs import dated_library
 from ..script.fill_from_tables import plain_version
 from ..script.training import Training
 from .asked import asked_for, beside, exact_of, pins_for
@@ -290,6 +291,7 @@ def date(porting: Training, library: str) -> Date | None:
     used = evidence(porting, library)
     floor = max((row.new for row in used if row.new and not row.loads), key=version_key, default=None)
     dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
+    dated = [row for row in dated if not (row.acts and _came_before(porting, library, row.gone or ""))]
     places = [*pins_for(porting, library)]
     for place, (where, pins) in enumerate(places):
         fitting = [release for release in releases if all(fits(release, *pin) for pin in pins)]
@@ -350,6 +352,16 @@ def _of_last_commit(porting: Training, library: str) -> Date | None:
     if not out or out[-1] == known[-1]:
         return None
     return Date(out[-1], f"the newest release on {day}, when the script was last committed", day=day)
+
+
+def _came_before(porting: Training, library: str, release: str) -> bool:
+    """Whether that TRL was out when what the script uses of transformers came: who installs both on that day has it,
+    and a keyword that does nothing in it says no more than that it once did."""
+    if library != dated_library(porting.packs):
+        return False
+    came = [row.new for row in evidence(porting, "transformers") if row.new]
+    days = [history().date("transformers", one) for one in came]
+    return bool(days) and max(days) >= history().date(library, release)
 
 
 def _ends_at_a_major(pins: Sequence[Pin]) -> bool:
