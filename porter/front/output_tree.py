@@ -67,12 +67,15 @@ def _write_file(result: TreePort, path: Path, target: Path) -> None:
             target.unlink(missing_ok=True)
             message = f"can't be read: {error.strerror}"
             result.errors.setdefault(path, InputError(message, source, fix="check its permissions"))
-        return
-    try:
-        target.write_bytes(port.data)
-    except UnicodeEncodeError as error:
-        raise InputError(f"its encoding can't hold the port: {error}", source, fix="save it as UTF-8") from error
-    shutil.copymode(source, target)
+            return
+        if port is None or port.status not in ("ported", "partial"):  # one that only starts what its modules train
+            return
+    else:
+        try:
+            target.write_bytes(port.data)
+        except UnicodeEncodeError as error:
+            raise InputError(f"its encoding can't hold the port: {error}", source, fix="save it as UTF-8") from error
+        shutil.copymode(source, target)
     if port.recipe.trainer:
         _write_beside(port, target, stat.S_IMODE(source.stat().st_mode) & 0o666)
 

@@ -7,7 +7,7 @@ import os
 import re
 import tokenize
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -24,6 +24,7 @@ from ..recipe import Finding
 from ..safety.limits import within_budget
 from ..source.folder import SourceTree, read_tree
 from ..source.parsing import LARGEST
+from .starters import starters, starts_itself
 
 # A file with none of these trains nothing by itself: it is ported with the script that imports it.
 # Bounded: a notebook's outputs may have words of megabytes.
@@ -101,7 +102,8 @@ def _trainer_imports(rules: Sequence[Path]) -> re.Pattern[str]:
 
 
 def find_scripts(tree: SourceTree, errors: dict[Path, InputError], rules: Sequence[Path] = ()) -> list[Path]:
-    """The files that train: those that make a trainer and run it, or that import what makes it and run that.
+    """The files that train: those that make a trainer and run it, or that import what makes it and run that, or, where
+    only one does, start it by a function of the file.
 
     Every Python file is looked at; one that can't be read or parsed gets its line in `errors`.
     """
@@ -123,6 +125,10 @@ def find_scripts(tree: SourceTree, errors: dict[Path, InputError], rules: Sequen
     for path in makers:
         users = [user for user in _importers(tree, path) if RUNS.search(texts.get(user, "")) and user not in makers]
         users = [user for user in users if not IS_TEST.search(user.as_posix())]
+        starter = _starter(tree, path, texts) if RUNS.search(texts[path]) else None
+        if starter is not None and starter not in makers:
+            scripts[starter] = None
+            continue
         if RUNS.search(texts[path]) or not users:
             scripts[path] = None
         scripts |= dict.fromkeys(users if not RUNS.search(texts[path]) else ())
@@ -130,6 +136,17 @@ def find_scripts(tree: SourceTree, errors: dict[Path, InputError], rules: Sequen
         if path not in scripts and path.suffix == ".py":
             _check_syntax(tree, path, data, errors)
     return sorted(scripts)
+
+
+def _starter(tree: SourceTree, path: Path, texts: Mapping[Path, str]) -> Path | None:
+    """The one file that starts what a file trains in its functions, and gives it what it trains with; None for none,
+    for several, and where the file starts itself."""
+    if path.suffix != ".py" or starts_itself(texts[path]):
+        return None
+    users = [user for user in _importers(tree, path) if not IS_TEST.search(user.as_posix()) and user.suffix == ".py"]
+    named = [(user.as_posix(), texts[user]) for user in users if user in texts]
+    found = starters(RUNS, texts[path], path.stem, named)
+    return Path(found[0]) if len(found) == 1 else None
 
 
 def _check_syntax(tree: SourceTree, path: Path, data: bytes, errors: dict[Path, InputError]) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from porter.cli import run
 from porter.files import LARGEST_FILE
+from porter.front.output_tree import write_tree
 from porter.front.tree import TreePort, _port_here, port_tree
 from porter.port import Options, Port
 from tests.engine.porting import sft_script
@@ -129,6 +130,53 @@ def test_a_trainer_made_in_another_file(tmp_path: Path) -> None:
     assert set(statuses(result)) == {"build.py", "main.py"}
     assert "PeftTrainer(" in result.ports[Path("build.py")].after
     assert "with mesh:" in result.ports[Path("main.py")].after or statuses(result)["main.py"] == "partial"
+
+
+TRAINING = """\
+from trl import SFTTrainer
+
+
+def fit(rows, args):
+    trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows)
+    trainer.train()
+
+
+def start(args):
+    fit(["a"], args)
+"""
+STARTER = """\
+from training import start
+from trl import SFTConfig
+
+{}start(SFTConfig(output_dir="out", learning_rate=1e-4))
+"""
+
+
+def test_the_file_that_starts_a_training_is_the_script(tmp_path: Path) -> None:
+    """What it gives the function that trains is followed; alone, the function's file has but a parameter."""
+    root = tree(tmp_path, training=TRAINING, run=STARTER.format("args = "))
+    result = ported(root)
+    assert statuses(result) == {"run.py": "ported", "training.py": "ported"}
+    assert "porter.runtime.arguments import SFTConfig" in result.ports[Path("run.py")].after
+    write_tree(result, tmp_path / "out")
+    assert (tmp_path / "out" / "run.recipe.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("training", "files"),
+    [
+        (f'{TRAINING}\n\nif __name__ == "__main__":\n    start(None)\n', {"run": STARTER.format("")}),
+        (TRAINING, {"run": STARTER.format(""), "other": STARTER.format("")}),
+        (TRAINING, {"run": STARTER.format("def main():\n    ")}),
+        (TRAINING, {"tests__test_run": STARTER.format("")}),
+        (TRAINING, {"run": STARTER.format("print(1)\nstart = None  # ").replace("start(", "begin(")}),
+    ],
+)
+def test_a_file_that_several_or_none_start_is_a_script_itself(
+    tmp_path: Path, training: str, files: dict[str, str]
+) -> None:
+    result = ported(tree(tmp_path, training=training, **files))
+    assert list(statuses(result)) == ["training.py"]
 
 
 def test_a_test_of_what_makes_a_trainer_is_no_script(tmp_path: Path) -> None:
