@@ -99,9 +99,12 @@ class Unread(Module):
 def _parsed(text: str, path: str) -> tuple[cst.Module, str]:
     """As `parse_text`. InputError when it is no Python, with its place."""
     try:
-        return parse_text(text)
+        found = parse_text(text)
     except cst.ParserSyntaxError as error:
         raise _syntax_error(path, text, error) from None
+    if found[1] == text and _is_python(text) and (problem := refused(text)) is not None:
+        raise _not_compiled(path, problem)
+    return found
 
 
 def without_idle_continuations(text: str) -> str:
@@ -147,6 +150,9 @@ def parse_notebook(data: bytes, path: str) -> Module:
     try:
         tree, parsed = parse_text(notebook.text)
     except cst.ParserSyntaxError:
+        notebook = _without_broken_cells(notebook, data)
+        tree, parsed = parse_text(notebook.text)
+    if refused(parsed, cells=True) is not None:  # each cell is a program of its own: what one alone is refused for
         notebook = _without_broken_cells(notebook, data)
         tree, parsed = parse_text(notebook.text)
     return Module(path, notebook.text, tree, parsed=parsed, notebook=notebook)
@@ -195,6 +201,20 @@ def _is_python(text: str) -> bool:
     return True
 
 
+def refused(text: str, *, cells: bool = False) -> SyntaxError | None:
+    """What Python's compiler refuses of a text that its parser takes: a keyword given twice, `return` outside of a
+    function, a `global` behind its name's use. Cells may `await` outside of one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(text, "x.py", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if cells else 0, dont_inherit=True)
+        except SyntaxError as error:
+            return error
+        except (ValueError, RecursionError, MemoryError):
+            pass
+    return None
+
+
 def check_parses(text: str) -> None:
     """`cst.ParserSyntaxError` when a text is no Python. The interpreter's own parser is asked first, which is quick."""
     if not _is_python(text):
@@ -205,15 +225,29 @@ def _without_broken_cells(notebook: Notebook, data: bytes) -> Notebook:
     """The notebook without the cells that don't parse: they can't have run. One that trains has to be mended."""
     broken: list[tuple[int, str]] = []
     for cell in notebook.cells:
-        try:
-            parse_text(cell.source)
-        except cst.ParserSyntaxError as error:
-            found = _syntax_error(notebook.path, masked(cell.source), error)
-            if "Trainer(" in cell.source or len(notebook.cells) == 1:
-                place = f"{notebook.path} cell {cell.number}"
-                raise InputError(found.message, place, found.line, found.column, found.fix) from None
-            broken.append((cell.number, f"line {found.line} {found.message}"))
+        found = _broken(notebook.path, cell.source)
+        if found is None:
+            continue
+        if "Trainer(" in cell.source or len(notebook.cells) == 1:
+            place = f"{notebook.path} cell {cell.number}"
+            raise InputError(found.message, place, found.line, found.column, found.fix)
+        broken.append((cell.number, f"line {found.line} {found.message}"))
     return read_notebook(data, notebook.path, tuple(broken))
+
+
+def _broken(path: str, source: str) -> InputError | None:
+    """What is wrong with a cell that can't run."""
+    try:
+        parsed = parse_text(source)[1]
+    except cst.ParserSyntaxError as error:
+        return _syntax_error(path, masked(source), error)
+    problem = refused(parsed, cells=True) if _is_python(parsed) else None
+    return _not_compiled(path, problem) if problem is not None else None
+
+
+def _not_compiled(path: str, error: SyntaxError) -> InputError:
+    said = f"does not compile: {error.msg}"
+    return InputError(said, Path(path), error.lineno, error.offset, fix="mend the syntax error")
 
 
 def _check_size(text: str, path: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
+import libcst.matchers as m
 
 from ..safety.shown import spelled
 from ..source.module import Module
@@ -40,19 +41,28 @@ def _escaped(character: str) -> str:
 
 
 def requoted(module: Module, edits: Sequence[Edit]) -> list[Edit]:
-    """The edits, those within an f-string on one line, with the other kind of quote where they don't have both."""
+    """The edits, those within an f-string on one line, with the other kind of quote; an f-string gets three where an
+    edit in it has both."""
     nodes = [node for node in module.parents if isinstance(node, cst.FormattedString) and node.quote in OTHER]
     strings = [(*module.span(node), node.quote) for node in nodes]
-    return [_requoted(edit, strings) for edit in edits]
-
-
-def _requoted(edit: Edit, strings: Sequence[tuple[int, int, str]]) -> Edit:
-    for start, end, quote in strings:
-        if start < edit.start and edit.end < end:
+    found: list[Edit] = []
+    tripled: dict[tuple[int, int], Edit] = {}
+    for edit in edits:
+        around = next((each for each in strings if each[0] < edit.start and edit.end < each[1]), None)
+        if around is not None:
+            start, end, quote = around
             new = _on_one_line(edit.new)
-            new = new.replace(quote, OTHER[quote]) if OTHER[quote] not in new else new
-            return replace(edit, new=new) if new != edit.new else edit
-    return edit
+            if quote in new and OTHER[quote] in new:
+                tripled[start, end] = edit
+            elif quote in new:
+                new = new.replace(quote, OTHER[quote])
+            edit = replace(edit, new=new)
+        found.append(edit)
+    for (start, end), edit in tripled.items():
+        opens = module.text.index(module.text[end - 1], start) + 1
+        for place in (opens, end - 1):
+            found.append(replace(edit, start=place, end=place, new=module.text[end - 1] * 2, part="", carries=()))
+    return found
 
 
 def _on_one_line(code: str) -> str:
@@ -62,3 +72,57 @@ def _on_one_line(code: str) -> str:
         return ast.unparse(ast.parse(f"({code}\n)", mode="eval"))
     except SyntaxError:
         return code
+
+
+# An f-string with the same quote within its braces: a first look, which finds too many.
+NESTS = re.compile(r"\b[fF][rR]?([\"'])[^\n]*?\{[^\n}]*?\1")
+
+
+def unnested(edits: Sequence[Edit], after: str) -> list[Edit]:
+    """The edits, without f-strings whose expressions hold their own quote: `f"{f"{folder}/model"}/final"`, which a
+    setting that is read in an f-string brings along, is `f"{folder}/model/final"`. `after` is the text they make.
+
+    What stood so in the source stays: it is of Python 3.12.
+    """
+    if not any(NESTS.search(edit.new) for edit in edits):
+        return list(edits)
+    found = cst.parse_module(after)
+    mended: dict[str, str] = {}
+    for node in m.findall(found, m.FormattedString()):
+        if isinstance(node, cst.FormattedString) and node.quote in OTHER and _holds(node, node.quote):
+            mended[found.code_for_node(node)] = found.code_for_node(_unnested(node))
+    for old in sorted(mended, key=len, reverse=True):
+        edits = [replace(edit, new=edit.new.replace(old, mended[old])) if old in edit.new else edit for edit in edits]
+    return list(edits)
+
+
+def _holds(node: cst.FormattedString, quote: str) -> bool:
+    """Whether one of the expressions of an f-string has a quote in it."""
+    blank = cst.Module([])
+    held = [part for part in node.parts if isinstance(part, cst.FormattedStringExpression)]
+    return any(quote in blank.code_for_node(part) for part in held)
+
+
+def _unnested(node: cst.FormattedString) -> cst.FormattedString:
+    """The f-string with those in it spliced in, else with other quotes."""
+    parts: list[cst.BaseFormattedStringContent] = []
+    for part in node.parts:
+        inner = part.expression if isinstance(part, cst.FormattedStringExpression) else None
+        plain = isinstance(part, cst.FormattedStringExpression) and not (
+            part.format_spec or part.conversion or part.equal
+        )
+        same = isinstance(inner, cst.FormattedString) and (inner.start, inner.end) == (node.start, node.end)
+        if plain and same and isinstance(inner, cst.FormattedString):
+            parts += _unnested(inner).parts
+        elif plain and isinstance(inner, cst.SimpleString) and (inner.prefix, inner.quote) == ("", node.quote):
+            text = inner.raw_value.replace("{", "{{").replace("}", "}}")
+            parts += [cst.FormattedStringText(text)] if text else []
+        else:
+            parts.append(part)
+    node = node.with_changes(parts=parts)
+    if not _holds(node, node.quote):
+        return node
+    other, blank = OTHER[node.quote], cst.Module([])
+    if other not in "".join(blank.code_for_node(part) for part in node.parts):
+        return node.with_changes(start=node.start.replace(node.quote, other), end=other)
+    return node.with_changes(start=node.start.replace(node.quote, node.quote * 3), end=node.quote * 3)

@@ -147,6 +147,21 @@ def test_a_syntax_error_has_its_line(data: bytes, where: int) -> None:
     assert error.value.line is not None and error.value.line >= where and error.value.column
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("f(a=1,\n  a=2)\n", "2:3: does not compile: keyword argument repeated: a"),
+        ("x = 1\nreturn x\n", "2:1: does not compile: 'return' outside function"),
+        ("def f():\n    x = 1\n    global x\n", "3:5: does not compile: name 'x' is assigned to before global"),
+    ],
+)
+@pytest.mark.parametrize("lazily", [False, True])
+def test_what_python_does_not_compile_is_refused(text: str, said: str, lazily: bool) -> None:
+    with pytest.raises(InputError) as error:
+        _ = parse_module(text.encode(), "train.py", lazily=lazily).tree
+    assert said in str(error.value)
+
+
 def test_newer_syntax_parses() -> None:
     assert module("match x:\n    case 1:\n        f(1)\ntype A = int\n").calls
 

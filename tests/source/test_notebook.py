@@ -157,6 +157,16 @@ def test_a_cell_that_is_no_python_stays_and_is_named(tmp_path: Path) -> None:
     assert port.before.count("# %% [cell ") == 4 and "PeftTrainer(" in port.after
 
 
+@pytest.mark.parametrize("line", ["if not rows:\n    return", "f(a=1, a=2)"])
+def test_a_cell_that_python_does_not_compile_stays_and_is_named(tmp_path: Path, line: str) -> None:
+    cells = plain()["cells"]
+    cells[2:2] = [code(line), code("from __future__ import annotations\nawait_ = 1"), code("await made()")]
+    port, got = ported(tmp_path, json.dumps(notebook(*cells), indent=1))
+    assert port.status == "ported" and json.loads(got)["cells"][2] == cells[2]
+    (said,) = [finding.message for finding in port.findings if finding.rule == "TP000"]
+    assert said.startswith("Cell 3 is no Python (line ") and "does not compile: " in said
+
+
 @pytest.mark.parametrize(
     ("text", "want"),
     [

@@ -14,7 +14,7 @@ from ...source.merged import Merged
 from ...source.parsing import check_parses
 from ...text.edit import Edit
 from ...text.edits import apply_edits, joined_removals, without_inner, without_orphans
-from ...text.format_strings import requoted
+from ...text.format_strings import requoted, unnested
 from ..answering.unclaimed_configs import say_other_calls
 from ..dating.evidence import guarded_lines
 from ..reading.families import family_files
@@ -60,6 +60,8 @@ def finish(porting: Porting, status: Status | None) -> Port:
         _lower_what_is_off(porting)
     edits = with_todos(porting, edits) if status != "unsupported" else []
     before = module.as_written
+    if edits:
+        edits = unnested(edits, apply_edits(module.text, edits))
     after = apply_edits(module.text, edits) if edits else before
     if status is None:
         worst = {finding.severity for finding in porting.findings}
