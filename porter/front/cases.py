@@ -13,7 +13,10 @@ comes with it:
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import shutil
+import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -51,7 +54,8 @@ def update_cases(path: Path) -> list[Path]:
     changed: list[Path] = []
     for case in cases_of(path):
         if case.is_dir():
-            data = port_file(case / "before.py", _options(case, _rules(path))[0]).data
+            with apart(case) as copied:
+                data = port_file(copied / "before.py", _options(copied, _rules(path))[0]).data
             after = case / "after.py"
             if not after.is_file() or after.read_bytes() != data:
                 after.write_bytes(data)
@@ -77,12 +81,26 @@ def _rules(path: Path) -> tuple[Path, ...]:
 
 
 def _run(case: Path, rules: tuple[Path, ...]) -> CaseResult:
+    """A case is ported in a folder of its own: what lies around the pack, and when it was committed, tells nothing."""
+    kinds = {".py": _same, ".toml": _fragment}
     try:
-        kinds = {".py": _same, ".toml": _fragment}
-        problems = list(kinds.get(case.suffix, _changed)(case, rules))
+        with apart(case) as copied:
+            problems = list(kinds.get(case.suffix, _changed)(copied, rules))
     except InputError as error:
         problems = [str(error)]
     return CaseResult(case.name, not problems, "\n".join(problems))
+
+
+@contextlib.contextmanager
+def apart(case: Path) -> Iterator[Path]:
+    """A copy of a case, a folder or a file, where nothing else lies around; of a file those beside it come along."""
+    with tempfile.TemporaryDirectory() as folder:
+        if case.is_dir():
+            yield Path(shutil.copytree(case, Path(folder, case.name)))
+        elif case.suffix == ".toml":  # its script is made elsewhere, of what may lie beside it
+            yield case
+        else:
+            yield Path(shutil.copy(case, folder))
 
 
 def _same(case: Path, rules: tuple[Path, ...]) -> Iterator[str]:
