@@ -101,6 +101,30 @@ def test_what_a_models_tokens_cannot_show_is_not_told(
     assert ("start token" in told, "labels are hidden wherever" in told) == (starts, hides)
 
 
+@pytest.mark.parametrize(
+    ("returns", "more", "texts"),
+    [
+        ('{"text": [str(row) for row in rows["turns"]]}', ", remove_columns=rows.column_names", True),
+        ('{"text": [str(row) for row in rows["turns"]]}', "", False),  # a column of messages may be left
+        ('{"prompt": rows["question"], "completion": rows["answer"]}', ", remove_columns=rows.column_names", False),
+        ("own(rows)", ", remove_columns=rows.column_names", False),
+    ],
+)
+def test_nothing_of_conversations_is_told_of_rows_that_are_texts(
+    tmp_path: Path, returns: str, more: str, texts: bool
+) -> None:
+    makes = f"def to_text(rows):\n    return {returns}\n\n\n"
+    makes += (
+        f'rows = load_dataset("a/b", split="train")\nrows = rows.map(lambda each: to_text(each){more}).shuffle(1)\n'
+    )
+    text = SCRIPT.format("", ", bf16=True").replace("\ntrainer", f"\n{makes}trainer", 1)
+    text = text.replace('load_dataset("trl-lib/Capybara", split="train")', "rows")
+    told = said(committed(tmp_path, "2025-05-05", text))
+    assert (
+        "rows get no end token" in told and ("conversations get" in told, "prompts of rows" in told) == (not texts,) * 2
+    )
+
+
 GRPO = """\
 from datasets import load_dataset
 from trl import GRPOConfig, GRPOTrainer

@@ -17,6 +17,7 @@ from ...source.project.commits import last_committed
 from ..packs.habits import Habit
 from ..packs.said_by_packs import dated_library, dating_pack, loader, title_of
 from ..script.fill_from_tables import config_table, plain_versions, table_of
+from ..script.following.made_columns import made_columns
 from ..script.porting import Porting
 from ..script.sites import Site, facts_of
 from ..script.training import Training
@@ -27,6 +28,7 @@ from .release import release_of, takes_one_of
 
 READ_AS = "the release that it is read as"  # the key of what is said where nothing differs
 TOLD = "what other releases do otherwise"
+TEXT, TEXT_FIELD = "text", "data.text_field"  # the column of rows that are texts, and the place that names another
 YEAR = datetime.timedelta(days=365)  # before the newest that it may be: who installs, installs what is new
 HALF = datetime.timedelta(days=180)  # behind it, where no commit tells when the script was last changed
 MOST = 4  # differences that are told
@@ -158,8 +160,12 @@ def _habits(porting: Training, site: Site, library: str, fitting: Sequence[str],
         for one in pack.habits.tokenizers
         if isinstance(model, str) and one.have(model, porting.module.text)
     }
+    rows = site.argument("train_dataset")
+    texts = rows is not None and made_columns(porting.module, rows.node) == {TEXT}
     for habit in (each for pack in packs for each in pack.habits.each):
         if kind not in habit.kinds or habit.has(fitting[at]) or habit.not_of in has or not _concerns(porting, habit):
+            continue
+        if texts and TEXT_FIELD in habit.unless:
             continue
         places = tuple(place for place, release in enumerate(fitting) if habit.has(release))
         if places:
