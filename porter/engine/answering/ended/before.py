@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ...source.module import Module
-from ..script.training import Training
-from ..steps.step import Phase, step
+from ....source.module import Module
+from ...script.training import Training
+from ...steps.step import Phase, step
 
 ENDS = frozenset({"exit", "quit", "sys.exit", "os._exit", "SystemExit"})
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...source.module import Module
-from ...source.notebooks.ended_cells import Ended, ended_cells
-from ..script.training import Training
-from ..script.uses_of_training import role_uses
-from ..steps.step import Phase, step
+from ....source.module import Module
+from ....source.notebooks.ended_cells import Ended, ended_cells
+from ...script.training import Training
+from ...script.uses_of_training import role_uses
+from ...steps.step import Phase, step
 
 ACTS = {"train": "training", "evaluate": "evaluating", "predict": "evaluating"}  # of a trainer
 SAMPLES, SAVES = "generate", ("save_", "push_to_hub")
