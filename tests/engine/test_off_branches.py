@@ -60,11 +60,19 @@ def test_a_constant_of_the_project(tmp_path: Path) -> None:
     script = SCRIPT.replace(
         "USE_OWN = False", "try:\n    from config import USE_OWN\nexcept ImportError:\n    USE_OWN = False"
     )
-    assert port(tmp_path, script, "USE_OWN = False\n").status == "ported"
+    for off in ("USE_OWN = False\n", "USE_OWN = None\ndef other():\n    global OTHER\n    OTHER |= True\n"):
+        assert port(tmp_path, script, off).status == "ported"
     for other in (
         "USE_OWN = True\n",
         "USE_OWN = False\nif RANK:\n    USE_OWN = True\n",
         "import os\nUSE_OWN = os.name\n",
+        "USE_OWN = False\nfrom more import *\n",
+        "USE_OWN = False\nfrom more import USE_OWN\n",
+        "USE_OWN = False\nfrom more import OTHER as USE_OWN\n",
+        "USE_OWN = False\nUSE_OWN |= RANK > 0\n",
+        "USE_OWN = False\ndef turn_on():\n    global USE_OWN\n    USE_OWN |= True\n",
+        "USE_OWN = False\nfor USE_OWN in (False, True):\n    pass\n",
+        "USE_OWN = 0\n",
     ):
         assert port(tmp_path, script, other).status == "partial"
 
@@ -90,8 +98,11 @@ def test_the_file_that_an_import_means(tmp_path: Path, imported: str, meant: str
         SCRIPT.replace("USE_OWN = False", "import sys\nUSE_OWN = '--own' in sys.argv"),
         SCRIPT.replace("USE_OWN = False", "USE_OWN = False\ndef turn_on():\n    global USE_OWN\n    USE_OWN = True\n"),
         SCRIPT.replace("\ntrainer.train()", "\nif USE_OWN:\n    trainer.train()"),
+        SCRIPT.replace("    optimizers = (Own", "    other = MyTrainer(model)\n    optimizers = (Own"),
+        SCRIPT.replace("USE_OWN = False", "import sys\nUSE_OWN = False\nif len(sys.argv) > 2:\n    USE_OWN = True"),
+        SCRIPT.replace(OWN, f"{OWN}if rows:\n    optimizers = (model.parameters(), None)\n"),
     ],
-    ids=["on", "by an argument", "turned on later", "training is off"],
+    ids=["on", "by an argument", "turned on later", "training is off", "trainer is off", "turned on here", "another"],
 )
 def test_what_may_be_on(tmp_path: Path, script: str) -> None:
     found = port(tmp_path, script)

@@ -31,6 +31,8 @@ def test_what_the_object_refuses_is_refused_before(line: str) -> None:
     """Such a port was called ported, and ended at that line."""
     [error] = errors(f"{MADE}{line}\n{TRAINER}{TRAIN}")
     assert error.startswith("SFTConfig.eval_delay=2: Tunix evaluates from the start")
+    found = port(f"{HEAD}{MADE}{line}\n{TRAINER}{TRAIN}").fields
+    assert [(row.value, row.fate) for row in found if row.source == "SFTConfig.eval_delay"] == [("2", "manual")]
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,7 @@ def test_what_the_object_refuses_is_refused_before(line: str) -> None:
         "args.eval_delay = int(input())",
         "setattr(args, 'max_steps', 5)",
         "if len(rows) > 9:\n    args.eval_delay = 2",
+        "if len(rows) > 9:\n    setattr(args, 'eval_delay', 2)",
         "print(args.eval_delay)",
         f"for name in {ITEMS}:\n    setattr(args, name, 0)",
         f"for name, value in {ITEMS}.items():\n    setattr(args, name, 0)",

@@ -152,6 +152,8 @@ def _constant_of(text: str, name: str) -> bool | None:
     values = set_to_in(tree, name)
     elsewhere = any(isinstance(node, ast.Global) and name in node.names for node in nodes_of(tree))
     elsewhere |= any((each.asname or each.name) in (name, "*") for line in imports_of(tree) for each in line.names)
+    changes = (node.target for node in nodes_of(tree) if isinstance(node, ast.AugAssign | ast.For | ast.NamedExpr))
+    elsewhere |= any(isinstance(target, ast.Name) and target.id == name for target in changes)
     if elsewhere or len(values) != 1 or not isinstance(values[0], ast.Constant):
         return None
     return values[0].value if isinstance(values[0].value, bool) else False if values[0].value is None else None
