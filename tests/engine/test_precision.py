@@ -247,6 +247,28 @@ def test_a_config_without_a_flag_is_of_4_bits_from_4_38_on(tmp_path: Path, given
     assert [finding.severity for finding in said] == ["warning"]
 
 
+BITS, RAISES = "BitsAndBytesConfig with neither flag, transformers holds", "of its flags is True the GPU run raises"
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ("BitsAndBytesConfig(bnb_4bit_quant_type='nf4')\nprint(config)", BITS),
+        ("BitsAndBytesConfig(**json.load(open('bits.json')))\nprint(config)", ""),
+        ("BitsAndBytesConfig(load_in_4bit=True)\nprint(config)", ""),
+        ("{'load_in_4bit': len(sys.argv) > 1}", RAISES),
+        ("{'load_in_4bit': len(sys.argv) > 1, 'quant_method': 'bitsandbytes'}", ""),
+    ],
+)
+def test_what_a_config_is_taken_for_where_no_flag_is_on(tmp_path: Path, made: str, said: str) -> None:
+    lines = f"import json, sys\nfrom transformers import BitsAndBytesConfig\nconfig = {made}\n"
+    lines += 'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", quantization_config=config)\n'
+    found = ported(tmp_path, lines, OLDER)
+    told = [each for each in found.findings if BITS in each.message or RAISES in each.message]
+    assert [each.severity for each in told] == ["info"] * bool(said) and said in str(told), found.findings
+    assert "quantization=config" in found.after
+
+
 @pytest.mark.parametrize(("precision", "given"), [("fp16=True", ", dtype=jnp.bfloat16"), ("bf16=False", "")])
 def test_a_quantised_base_of_no_given_type_computes_as_autocast_does(precision: str, given: str) -> None:
     load = ', quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")'
