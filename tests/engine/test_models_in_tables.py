@@ -120,6 +120,16 @@ WAYS: dict[str, tuple[dict[str, str], str, str]] = {
         "import configparser\nc = configparser.ConfigParser()\nc.read('run.ini')",
         "c.get('model', 'name', fallback='THE_ID')",
     ),
+    "a part of what is loaded": (
+        {"a/odd.yaml": YAML},
+        "import yaml\npart = yaml.safe_load(open('a/odd.yaml'))['model']",
+        "part['name']",
+    ),
+    "the values of a .env file": (
+        {".env": "MODEL=THE_ID\n"},
+        "from dotenv import dotenv_values\nheld = dotenv_values()",
+        "held['MODEL']",
+    ),
     "an environment's": ({".env": "A=b\nMODEL='THE_ID' # ours\n"}, "import os\nNAME = os.getenv('MODEL')", "NAME"),
     "an environment's by an example": ({".env.example": "export MODEL=THE_ID\n"}, "import os", "os.environ['MODEL']"),
     "an environment's, not its default": (
