@@ -201,6 +201,8 @@ def test_a_class_that_the_run_chooses_is_called_that() -> None:
     text = sft_script(imports="import sys\nfrom transformers import AutoModel")
     found = port(text.replace("model = AutoModelForCausalLM.from_pretrained(", chosen))
     assert found.status != "ported"
+    other = port(text.replace("model = AutoModelForCausalLM.from_pretrained(", chosen.replace("from_pre", "pre")))
+    assert not any("which class that is the run decides" in each.message for each in other.findings)
     assert "model: kind.from_pretrained loads it, and which class that is the run decides." in [
         each.message for each in found.findings
     ]

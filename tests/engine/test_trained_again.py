@@ -1,6 +1,7 @@
 """Trainers that train more than once."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,7 @@ def test_a_second_training_that_cannot_start_anew_is_an_error(script: str) -> No
         ("setattr(args, 'max_steps', 2)", 1),
         ("args.learning_rate = 1e-5", 0),
         ("setattr(args, 'learning_rate', 1e-5)", 0),
+        ("print(args, 'max_steps', 2)", 0),
     ],
 )
 def test_settings_of_a_later_training_are_said(setting: str, said: int) -> None:
@@ -78,6 +80,8 @@ def test_settings_of_a_later_training_are_said(setting: str, said: int) -> None:
     found = port(script)
     assert str(found.recipe.findings).count("is changed behind the trainer") == said, found.after
     assert (found.status == "partial") == bool(said)
+    before = script.replace("trainer = ", "args.max_steps = 4\ntrainer = ").replace(f"\n{setting}\n", "\n")
+    assert "is changed behind the trainer" not in str(port(before).recipe.findings)
 
 
 def test_a_trainer_made_in_the_loop_trains_each_time() -> None:
@@ -104,6 +108,14 @@ def test_a_trainer_that_a_function_makes_in_the_loop_trains_each_time(round_: st
     body = "".join(f"    {line}" for line in made.splitlines(keepends=True))
     build = f"{head}def build():\n{body}\n    return trainer\n\ntrainer = build()\n"
     assert port(f"{build}for seed in range(3):\n{round_}").after.count("start_anew") == times
+
+
+@pytest.mark.parametrize("kind", ["FSDP", "DEEPSPEED", "MULTI_GPU"])
+def test_nor_can_one_that_is_launched_so(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "launch.yaml"
+    file.write_text(f"distributed_type: {kind}\nnum_processes: 2\n")
+    found = port(sft_script(after="trainer.train()\ntrainer.train()"), launch_config=file)
+    assert (SAID in str(found.recipe.findings)) is (kind != "MULTI_GPU")
 
 
 def test_what_else_is_done_with_the_trainer_is_no_training() -> None:

@@ -29,7 +29,8 @@ PINNED = "# /// script\n# dependencies = ['unsloth=={}']\n# ///\n"
         ("", "", "import os\nprint(os.listdir('out'))\n", 'tokenizer, layout="folder")\n'),
         ("", "", "print('out/unsloth.Q8_0.gguf')\n", 'tokenizer, layout="folder")\n'),
         ("", "", "print('out-unsloth.Q8_0.gguf')\n", 'tokenizer, layout="name")\n'),
-        ("", PINNED.format("2024.4"), "", 'tokenizer, layout="name")\n'),
+        ("", PINNED.format("2024.5"), "", 'tokenizer, layout="name")\n'),
+        ("", PINNED.format("2024.6"), "", 'tokenizer, layout="folder")\n'),
         ("", PINNED.format("2024.4"), "print('out/unsloth.Q8_0.gguf')\n", 'tokenizer, layout="folder")\n'),
         ("", PINNED.format("2025.3.19"), "", 'tokenizer, layout="folder")\n'),
         ("", PINNED.format("2026.1.1"), "", 'tokenizer, layout="working folder")\n'),
@@ -42,7 +43,7 @@ def test_gguf_files_are_made_by_llama_cpp(given: str, before: str, behind: str, 
     assert [finding.severity for finding in ported.findings if finding.rule == "TP722"] == ["warning"]
 
 
-@pytest.mark.parametrize(("day", "layout"), [("2024-06-18", "name"), ("2024-06-21", "folder")])
+@pytest.mark.parametrize(("day", "layout"), [("2024-06-19", "name"), ("2024-06-20", "folder")])
 def test_gguf_files_began_with_their_folders_name(tmp_path: Path, day: str, layout: str) -> None:
     text = script().replace("processing_class=", "tokenizer=") + SAVES.format("")
     assert f'layout="{layout}")' in port_file(committed(tmp_path, day, text)).after
