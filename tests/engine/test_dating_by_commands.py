@@ -187,6 +187,34 @@ def test_flags_of_the_command_line_date_it(tmp_path: Path, command: str, dated: 
     assert "evaluation_strategy" not in port_file(script).recipe.versions["trl"]
 
 
+OWN_FIELD = """from dataclasses import dataclass
+
+
+@dataclass
+class Ours:
+    evaluation_strategy: str = "no"
+
+
+(ours, args) = HfArgumentParser((Ours, TrainingArguments))."""
+OWN_OPTION = """import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--evaluation_strategy")
+ours = parser.parse_args()
+args = TrainingArguments(ours.evaluation_strategy)
+"""
+
+
+@pytest.mark.parametrize("own", [OWN_FIELD, OWN_OPTION])
+def test_a_flag_of_the_scripts_own_dates_nothing(tmp_path: Path, own: str) -> None:
+    (tmp_path / "run.sh").write_text("python train.py --evaluation_strategy no\n")
+    parse = PARSER[PARSER.index("(args,)") : PARSER.index("trainer =")]
+    given = own + "parse_args_into_dataclasses()\n" if own is OWN_FIELD else own
+    script = tmp_path / "train.py"
+    script.write_text(PARSER.replace(parse, given))
+    assert "evaluation_strategy" not in port_file(script).recipe.versions["trl"]
+
+
 @pytest.mark.parametrize(
     ("parse", "where"),
     [

@@ -42,6 +42,8 @@ ABLE = "the releases with all that is used"
 ADAPTED = ("trainers that get adapters twice",)
 ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", "RLOO"))
 PARSED = re.compile(r"""\.parse_(?:json|yaml)_file\(\s*(?:\w+ *= *)?["']([^"'\n]+)["']""")
+# Parsers that take the classes whose fields are the flags; argparse is told each.
+CLASS_PARSER = re.compile(r"\w+ArgumentParser\(|TrlParser\(")
 GIVES_BACK = re.compile(r"(?m)^[ \t]*if not hasattr\(([\w.]+), *[\"'](\w+)[\"']\):[ \t]*(?:#.*)?\n?[ \t]*\1\.\2[ \t]*=")
 IN_EFFECT = " in effect"
 FLOORS = ("the oldest releases with what it uses",)
@@ -277,7 +279,7 @@ def _given_by_launches(porting: Training, names: Sequence[str], library: str) ->
     fields of those classes."""
     if LAUNCHED not in porting.answers:
         module = porting.module
-        parses = "ArgumentParser(" in module.text or "TrlParser(" in module.text
+        parses = CLASS_PARSER.search(module.text) is not None
         found = words_of_launches(Path(module.path), PARSED.findall(module.python)) if parses else {}
         for call in module.calls if "parse_dict(" in module.text else ():
             if isinstance(call.func, cst.Attribute) and call.func.attr.value == "parse_dict" and call.args:
@@ -286,6 +288,8 @@ def _given_by_launches(porting: Training, names: Sequence[str], library: str) ->
         porting.answers[LAUNCHED] = found
     seen = set()
     for word, file in porting.answers[LAUNCHED].items():
+        if re.search(rf"(?m)^[ \t]+{re.escape(word)}[ \t]*:", porting.module.text):
+            continue  # a field of a dataclass of the script: two of one name are refused
         for name in names:
             new, gone = history().lifetime(library, name, word)
             if (new or gone) and word not in seen:
