@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
-from ...releases.versions import Pin, can_meet, fits
+from ...releases.versions import Pin, can_meet, fits, pins_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import given_by_launches
 from ...source.project.commits import last_committed
@@ -151,6 +151,44 @@ def _needed_by_dated(porting: Training, library: str, asked: Asked) -> list[str]
         return []
     first_able = f"{title_of(porting.packs, dated)} {first}"
     return [f"what {first_able}, the first with all that the script uses, needs: {library}>={bounds[first]}"]
+
+
+def beside_others(porting: Training, library: str, where: str, releases: list[str]) -> tuple[list[str], str]:
+    """Those that are installed with what the same place asks for of other libraries, as their metadata says, all where
+    none is; and what takes the newest of them away, ` beside huggingface_hub<0.24`.
+
+    An accelerate that another place asks for counts, too: the Trainer ends without one.
+    """
+    asks = {release: _asks_of(library, release) for release in releases}
+    held: list[str] = []
+    for other in dict.fromkeys(name for asked in asks.values() for name in asked):
+        if all(asked.get(other) == asks[releases[0]].get(other) for asked in asks.values()):
+            continue
+        for name in dict.fromkeys((other, other.replace("-", "_"))):
+            places = [*pins_for(porting, name)]
+            own = [found for place, found in places if place == where]
+            pins = next(iter(own or [found for _, found in places if other == "accelerate"]), [])
+            able = [release for release in releases if can_meet([*asks[release].get(other, []), *pins])]
+            if pins and able:
+                held += [spelled(name, pins)] if able[-1] != releases[-1] else []
+                releases = able
+    return releases, f" beside {' and '.join(held)}" if held else ""
+
+
+def _asks_of(library: str, release: str) -> dict[str, list[Pin]]:
+    """The bounds of other libraries in a release's metadata."""
+    found: dict[str, list[Pin]] = {}
+    for line in history().requires(library, release):
+        name, _, said = line.rpartition("] ")[2].partition(" ")
+        if name != "python":
+            found[name] = [*found.get(name, []), *pins_of(said)]
+    return found
+
+
+def takes_one_of(allowed: Sequence[str], library: str, release: str, other: str) -> bool:
+    """Whether that release is installed with one of the `allowed` of another library."""
+    bounds = _asks_of(library, release).get(other, [])
+    return any(all(fits(one, *bound) for bound in bounds) for one in allowed)
 
 
 def texts_around(porting: Training) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from ...releases.history import history
 from ...releases.plain_arguments import clashes
 from ...releases.uses import uses_of
-from ...releases.versions import Pin, can_meet, fits, pins_of
+from ...releases.versions import Pin, fits
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.project.commits import last_committed
 from ...source.project.commits import last_day as day_of
@@ -25,7 +25,7 @@ from ..packs.facts import known_releases, release_by_use
 from ..packs.said_by_packs import dated_library
 from ..script.fill_from_tables import plain_version
 from ..script.training import Training
-from .asked import asked_for, beside, exact_of, pins_for
+from .asked import asked_for, beside, beside_others, exact_of, pins_for, takes_one_of
 from .between_releases import on_its_way
 from .evidence import SOURCES, Evidence, contradictions, evidence, floors, releases_with_all, short_version
 from .row_order import accelerate_in
@@ -297,7 +297,7 @@ def date(porting: Training, library: str) -> Date | None:
         fitting = [release for release in releases if all(fits(release, *pin) for pin in pins)]
         held = ""
         if len(fitting) > 1:
-            fitting, held = _beside_others(porting, library, where, fitting)
+            fitting, held = beside_others(porting, library, where, fitting)
         if not held and not any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in pins):
             continue  # a lower bound alone
         if not fitting:
@@ -383,44 +383,6 @@ def _of_trls_day(transformers: Date | None, trl: Date | None, days: Mapping[str,
     if version == transformers.version:
         return transformers
     return replace(transformers, version=version, why=f"{transformers.why}, of the day of TRL {trl.version}")
-
-
-def _beside_others(porting: Training, library: str, where: str, releases: list[str]) -> tuple[list[str], str]:
-    """Those that are installed with what the same place asks for of other libraries, as their metadata says, all where
-    none is; and what takes the newest of them away, ` beside huggingface_hub<0.24`.
-
-    An accelerate that another place asks for counts, too: the Trainer ends without one.
-    """
-    asks = {release: _asks_of(library, release) for release in releases}
-    held: list[str] = []
-    for other in dict.fromkeys(name for asked in asks.values() for name in asked):
-        if all(asked.get(other) == asks[releases[0]].get(other) for asked in asks.values()):
-            continue
-        for name in dict.fromkeys((other, other.replace("-", "_"))):
-            places = [*pins_for(porting, name)]
-            own = [found for place, found in places if place == where]
-            pins = next(iter(own or [found for _, found in places if other == "accelerate"]), [])
-            able = [release for release in releases if can_meet([*asks[release].get(other, []), *pins])]
-            if pins and able:
-                held += [spelled(name, pins)] if able[-1] != releases[-1] else []
-                releases = able
-    return releases, f" beside {' and '.join(held)}" if held else ""
-
-
-def _asks_of(library: str, release: str) -> dict[str, list[Pin]]:
-    """The bounds of other libraries in a release's metadata."""
-    found: dict[str, list[Pin]] = {}
-    for line in history().requires(library, release):
-        name, _, said = line.rpartition("] ")[2].partition(" ")
-        if name != "python":
-            found[name] = [*found.get(name, []), *pins_of(said)]
-    return found
-
-
-def takes_one_of(allowed: Sequence[str], library: str, release: str, other: str) -> bool:
-    """Whether that release is installed with one of the `allowed` of another library."""
-    bounds = _asks_of(library, release).get(other, [])
-    return any(all(fits(one, *bound) for bound in bounds) for one in allowed)
 
 
 def _before(release: str, rows: list[Evidence]) -> bool:
