@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from porter.runtime.preferences import preference_batches
+from porter.runtime.preferences import kto_batches, preference_batches
 
 from .sft import chat, words
 
@@ -16,7 +16,7 @@ BATCHES = {
     "dpo": preference_batches.PreferenceBatches,
     "orpo": preference_batches.ORPOBatches,
     "cpo": preference_batches.CPOBatches,
-    "kto": preference_batches.KTOBatches,
+    "kto": kto_batches.KTOBatches,
 }
 DEFAULTS = {
     "num_train_epochs": 2,

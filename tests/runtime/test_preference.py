@@ -14,12 +14,8 @@ from porter.runtime.arguments import trl_arguments
 from porter.runtime.generation.prompts import check_rows
 from porter.runtime.losses.dpo_losses import dpo_loss
 from porter.runtime.losses.preference_losses import Inputs, KTOLoss, cpo_loss, kto_loss, orpo_loss
-from porter.runtime.preferences.preference_batches import (
-    CPOBatches,
-    KTOBatches,
-    ORPOBatches,
-    PreferenceBatches,
-)
+from porter.runtime.preferences.kto_batches import KTOBatches
+from porter.runtime.preferences.preference_batches import CPOBatches, ORPOBatches, PreferenceBatches
 from porter.runtime.preferences.preference_tokens import extract_prompt
 from porter.runtime.preferences.preference_trainer import _mean
 

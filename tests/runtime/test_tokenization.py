@@ -9,7 +9,8 @@ import pytest
 
 from porter.runtime.facts.releases import release
 from porter.runtime.rows.response_masks import IgnorePadding
-from porter.runtime.rows.tokenization import first_row, plan, set_up_tokenizer, tokenise
+from porter.runtime.rows.tokenization import first_row, plan, tokenise
+from porter.runtime.rows.tokenizer_setup import set_up_tokenizer
 from tests.runtime.byte_tokens import byte_tokenizer, trained_text
 
 DEFAULTS: dict[str, Any] = {

@@ -18,7 +18,7 @@ import numpy as np
 from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
 from ..hosts.global_arrays import placed
-from ..rows import tokenization
+from ..rows import tokenization, tokenizer_setup
 from ..rows.packing import Shuffles
 from ..rows.response_masks import LabelMask
 from ..rows.rows import Rows, is_stream
@@ -139,7 +139,7 @@ class SFTBatches:
             processes=processes,
             drop_last=drop_last,
         )
-        self._padding = tokenization.set_up_tokenizer(
+        self._padding = tokenizer_setup.set_up_tokenizer(
             tokenizer,
             chat_template_path=chat_template_path,
             eos_token=eos_token,

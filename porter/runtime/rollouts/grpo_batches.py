@@ -42,7 +42,7 @@ from ..generation.sampling import Sampler
 from ..hosts import processes as hosts
 from ..hosts.global_arrays import on_mesh, placed
 from ..losses.policy_loss import PolicyLoss
-from ..rows import tokenization
+from ..rows import tokenization, tokenizer_setup
 from ..rows.rows import is_stream
 from .dealing import checked, dealt, mixed
 from .prompt_order import PromptOrder
@@ -150,7 +150,7 @@ class GRPOBatches:
         none = np.zeros((num_generations, 1))
         group_advantages(none, np.ones(1), num_generations, **self._advantage_settings)  # refuses what it doesn't know
         self._mask_truncated = mask_truncated_completions
-        tokenization.set_up_tokenizer(tokenizer)
+        tokenizer_setup.set_up_tokenizer(tokenizer)
 
         step_parts = math.ceil(max_steps * accumulation / (self._parts * num_iterations)) if max_steps > 0 else 0
         self._rows = prompt_rows(dataset, step_parts * self._prompts_at_once, seed if shuffle_dataset else None)

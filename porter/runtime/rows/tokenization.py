@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,57 +186,6 @@ def formatted(example: dict[str, Any], formatting_func: Callable[[Any], str] | N
     if not isinstance(text, str):
         raise TypeError(f"formatting_func must return the text of one row as a str, not {type(text).__name__}")
     return {**example, "text": text}
-
-
-def set_up_tokenizer(
-    tokenizer: Any,
-    *,
-    chat_template_path: str | None = None,
-    eos_token: str | None = None,
-    pad_token: str | None = None,
-    gives_padding: str = "asked",
-) -> int:
-    """Give the tokenizer the source's tokens and chat template, in place, as SFTTrainer does; the padding token's id.
-
-    `gives_padding`: which padding token the trainer of the source's release gives the tokenizer itself, which is saved
-    with it: the one `asked` for, or the end token where it has none; that alone (`missing`); or `none`, where only
-    the batches are padded with it.
-    ValueError for tokens outside the vocabulary, and for a template whose tokens would need larger embeddings.
-    """
-    vocabulary = tokenizer.get_vocab()
-    if eos_token is not None:
-        if eos_token not in vocabulary:
-            raise ValueError(f"eos_token={eos_token!r} is not in the tokenizer's vocabulary")
-        tokenizer.eos_token = eos_token
-    if chat_template_path is not None:
-        _clone_template(tokenizer, chat_template_path)
-    if gives_padding == "missing" and tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    padding = pad_token or tokenizer.pad_token or tokenizer.eos_token
-    if padding not in vocabulary:
-        raise ValueError(f"pad_token={padding!r} is not in the tokenizer's vocabulary: pass pad_token")
-    if gives_padding == "asked":
-        tokenizer.pad_token = padding
-    return int(tokenizer.convert_tokens_to_ids(padding))
-
-
-def _clone_template(tokenizer: Any, path: str) -> None:
-    if os.path.isfile(path) and path.endswith((".jinja", ".j2")):
-        with open(path, encoding="utf-8") as file:
-            tokenizer.chat_template = file.read()
-        return
-    from transformers import AutoTokenizer
-
-    donor = AutoTokenizer.from_pretrained(path)
-    vocabulary = tokenizer.get_vocab()
-    missing = [token.content for token in donor.added_tokens_decoder.values() if token.content not in vocabulary]
-    if missing:
-        raise ValueError(
-            f"chat_template_path={path!r} brings tokens that the model has no embedding for "
-            f"({', '.join(missing[:5])}): TRL would add them and resize the model, which the port can't"
-        )
-    tokenizer.chat_template = donor.get_chat_template()
-    tokenizer.eos_token = donor.eos_token
 
 
 def plan(

@@ -65,7 +65,7 @@ def quiet(runtime: ModuleType) -> None:
     """What the batches' own classes ask of tokenizers, checkpoints, data and rewards that aren't there."""
     part = _importer(runtime)
     padding = lambda *args, **kwargs: AbsentTokenizer.pad_token_id  # noqa: E731
-    part("rows.tokenization").set_up_tokenizer = padding
+    part("rows.tokenizer_setup").set_up_tokenizer = padding
     part("preferences.preference_batches").set_up_tokenizer = padding
     rollouts = part("rollouts.grpo_batches")
     rollouts.Rewards = AbsentRewards
