@@ -11,7 +11,7 @@ from porter.packs.api import Porting
 from porter.packs.script import Module, origins
 from porter.packs.training import facts_of
 
-from ._reached import ENDS, holds_training
+from ..gpus_left._reached import ENDING, holds_training
 
 # What `from pynvml import *` brings.
 OF_ANY = re.compile(r"nvml[A-Z]\w*|NVML\w+|NVMLError|c_nvml\w+|showUtilization|getGPUs|getAvailable")
@@ -86,7 +86,7 @@ def _is_tried(porting: Porting, holder: cst.CSTNode, node: cst.CSTNode) -> bool:
     module = porting.module
     if not isinstance(holder, cst.Try) or holder.body not in (*module.ancestors(node),):
         return False
-    ends = (ENDS.search(module.code(handler.body)) for handler in holder.handlers)
+    ends = (ENDING.search(module.code(handler.body)) for handler in holder.handlers)
     return not all(ends) and not holds_training(porting, holder)
 
 

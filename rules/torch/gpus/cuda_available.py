@@ -21,6 +21,7 @@ from porter.packs.script import (
     speaks_of_gpu,
 )
 
+from ..gpus_left.cuda_left import RAISING
 from ._gpu_choices import settle_choices
 from ._gpu_questions import (
     CAPABLE,
@@ -37,7 +38,6 @@ from ._gpu_questions import (
     small,
 )
 from ._gpu_settings import is_setting, sets, sets_and_says, settle, take_value, unwrap
-from .cuda_left import RAISING
 
 ID = "TP526"
 NO_GPU = ("False", "1", "-1")  # what a function that looks for one gives back

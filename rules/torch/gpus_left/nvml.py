@@ -13,7 +13,7 @@ import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
 
-from ._drivers import driver_imports, ends_without_command, is_asked_first, is_of_star, names_driver
+from ..gpus._drivers import driver_imports, ends_without_command, is_asked_first, is_of_star, names_driver
 from ._reached import is_reached
 
 ID = "TP539"

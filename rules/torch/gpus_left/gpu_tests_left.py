@@ -9,8 +9,8 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Module, inside, speaks_of_gpu
 
-from ._gpu_choices import SAME, option_of
-from ._gpu_questions import (
+from ..gpus._gpu_choices import SAME, option_of
+from ..gpus._gpu_questions import (
     ENDS,
     MAX_HANDED,
     SETTINGS,
@@ -22,8 +22,8 @@ from ._gpu_questions import (
     questions,
     small,
 )
+from ..gpus.cuda_available import gives_none
 from ._reached import is_reached
-from .cuda_available import gives_none
 
 PART_OF = "TP526"
 ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.NamedExpr)

@@ -12,7 +12,7 @@ from porter.packs.script import calls_of, function_around, inside, is_dead, role
 # A condition that may well be about the GPU, as the name of a variable has it, too.
 ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator|nvidia|nvml", re.IGNORECASE)
 CATCHES = re.compile(r"\b(?:Exception|BaseException|AssertionError|RuntimeError)\b")
-ENDS = re.compile(r"\braise\b|\b_?(?:exit|quit)\(")
+ENDING = re.compile(r"\braise\b|\b_?(?:exit|quit)\(")
 MAX_DEPTH = 4  # functions that call one another
 
 
@@ -56,7 +56,7 @@ def _goes_on(porting: Porting, holder: cst.Try) -> bool:
     module = porting.module
     for handler in holder.handlers:
         if handler.type is None or CATCHES.search(module.code(handler.type)):
-            if ENDS.search(module.code(handler.body)) or holds_training(porting, holder):
+            if ENDING.search(module.code(handler.body)) or holds_training(porting, holder):
                 return False
             return not _returns(handler.body) or not _trains_behind(porting, holder)
     return False
