@@ -24,6 +24,7 @@ from ..engine.script.following.log_functions import only_logs
 from ..engine.script.following.reaching import reaching
 from ..engine.script.following.uses_behind import MODEL_CASTS, MODEL_IDLE, uses_behind
 from ..engine.script.following.where_models_come_from import left_file
+from ..engine.script.seeds import DRAWS
 from ..engine.script.sites import assigned_name, indentation, shortened, shown, small_statement
 from ..engine.script.uses_of_training import Use, role_uses
 from ..engine.script.where_values_go import followed, held_by, unwraps
@@ -65,6 +66,7 @@ from ..text.import_lines import names_in
 
 __all__ = [
     "AGAIN",
+    "DRAWS",
     "IDS_ASKED",
     "MODEL_CASTS",
     "MODEL_IDLE",

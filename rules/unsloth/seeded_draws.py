@@ -12,15 +12,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, Site, step
-from porter.packs.script import Module, calls_of, function_around
+from porter.packs.script import DRAWS, Module, calls_of, function_around
 
 PART_OF = "TP702"
 
 SEED = "3407"
-DRAWS = frozenset(
-    f"random.{name}"
-    for name in "sample shuffle choice choices randint randrange random uniform gauss betavariate getrandbits".split()
-)
 SEEDED_BY_ITSELF = frozenset(
     {"default_rng", "Generator", "RandomState", "SeedSequence", "seed", "get_state", "set_state"}
 )

@@ -24,7 +24,7 @@ from .sites import Site, facts_of
 from .training import Training, in_reach
 
 SEEDING = "the calls that seed torch"  # of the module's memory
-DRAWS = frozenset(
+DRAWS = frozenset(  # functions that draw from Python's own generator
     f"random.{name}"
     for name in "sample shuffle choice choices randint randrange random uniform gauss betavariate getrandbits".split()
 )

@@ -48,7 +48,7 @@ def is_tunixs(porting: Porting, path: cst.BaseExpression) -> bool:
     if is_base(porting, path) or (output is not None and module.code(path) in (output.text, output.code)):
         return True
     name = _known(module, path)
-    if name is not None and name == _folder(porting.known("run.output_dir")):
+    if name is not None and name == plain_folder(porting.known("run.output_dir")):
         return True
     saved = _saved(module)
     if any(value.deep_equals(path) or (name is not None and _known(module, value) == name) for value in saved):
@@ -71,7 +71,7 @@ def is_base(porting: Porting, path: cst.BaseExpression) -> bool:
         return all(is_base(porting, each) for each in given)
     named = _known(porting.module, path) if identifier.known and isinstance(identifier.literal, str) else None
     is_named = code in (identifier.text, identifier.code) and not _is_bound_again(porting, path)
-    return is_named or (named is not None and named == _folder(identifier.literal))
+    return is_named or (named is not None and named == plain_folder(identifier.literal))
 
 
 def given_by_calls(module: Module, node: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -139,12 +139,12 @@ def _known(module: Module, node: cst.BaseExpression) -> object:
     """What an expression surely is, a folder without what is for nothing in it; None for one that the run decides."""
     found = [binding.value for binding in reaching(module, node)] if isinstance(node, cst.Name) else []
     try:
-        return _folder(evaluate(module, found[0] if len(found) == 1 and found[0] is not None else node))
+        return plain_folder(evaluate(module, found[0] if len(found) == 1 and found[0] is not None else node))
     except Unknown:
         return None
 
 
-def _folder(value: object) -> object:
+def plain_folder(value: object) -> object:
     """`./out/` and `out` are the same folder."""
     return posixpath.normpath(value) if isinstance(value, str) and value else value
 

@@ -12,6 +12,8 @@ from porter.packs.api import Porting
 from porter.packs.script import Module, Unknown, evaluate, is_tokenizer, tokenizer_load
 from porter.packs.writing import quoted
 
+from ._reload_arguments import plain_folder
+
 LOADS = ("unsloth.FastLanguageModel.from_pretrained", "unsloth.FastModel.from_pretrained")
 NAME = "model_name"
 PARAMETERS = (NAME, "max_seq_length", "dtype", "load_in_4bit")
@@ -76,7 +78,9 @@ def _is_given(module: Module, call: cst.Call, path: cst.BaseExpression) -> bool:
     if not isinstance(call.func, cst.Attribute) or not call.args or call.args[0].value is path:
         return False
     first, folder = call.args[0].value, _known(module, path)
-    return first.deep_equals(path) or (folder is not ... and _plain(_known(module, first)) == _plain(folder))
+    return first.deep_equals(path) or (
+        folder is not ... and plain_folder(_known(module, first)) == plain_folder(folder)
+    )
 
 
 def _known(module: Module, node: cst.BaseExpression) -> object:
@@ -84,8 +88,3 @@ def _known(module: Module, node: cst.BaseExpression) -> object:
         return evaluate(module, node)
     except Unknown:
         return ...
-
-
-def _plain(value: object) -> object:
-    """`./out/` and `out` are the same folder."""
-    return value.removeprefix("./").rstrip("/") if isinstance(value, str) else value
