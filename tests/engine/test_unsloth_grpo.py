@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from porter.front.port_file import port_file
+
 from .porting import check_becomes, errors, port
+from .test_dating_by_commits import committed
 from .unsloth_scripts import script
 
 UNSLOTH, TRL = "from unsloth import FastLanguageModel\n", "from trl import GRPOConfig, GRPOTrainer\n"
@@ -177,6 +182,11 @@ def test_its_release_is_named_as_it_is_read() -> None:
     assert pinned.recipe.versions["unsloth"].startswith("2025.8.6 (")
 
 
+def test_its_release_is_that_of_the_scripts_last_commit(tmp_path: Path) -> None:
+    found = port_file(committed(tmp_path, "2025-06-10", grpo("")))
+    assert found.recipe.versions["unsloth"] == "2025.6.2 (of 2025-06-10, when the script was last committed)"
+
+
 def test_what_its_default_optimizer_and_its_loss_log_is_said() -> None:
     def said(config: str) -> str:
         return " ".join(each.message for each in port(grpo(config)).findings)
@@ -201,3 +211,10 @@ def test_padding_that_its_models_see_is_said(release: str, trl: str, rows: int, 
     assert any("seeing the padding" in each.message for each in port(text).findings) is sees
     whole = text.replace("FastLanguageModel", "FastModel")
     assert not any("seeing the padding" in each.message for each in port(whole).findings)
+
+
+@pytest.mark.parametrize("more", ["4, steps_per_generation=2", "4, generation_batch_size=8", "int(input())"])
+def test_padding_is_said_where_several_prompts_may_be_sampled_together(more: str) -> None:
+    text = grpo(f"per_device_train_batch_size={more}", pins="unsloth==2025.8.6 trl==0.19.1")
+    found = port(text).findings
+    assert any("seeing the padding" in each.message for each in found)

@@ -72,7 +72,8 @@ def test_a_base_in_4_bits_is_merged_as_its_release_does(pin: str, whole: bool, g
 def test_a_script_that_looks_for_older_ggufs_has_their_weights(pin: str, whole: bool) -> None:
     text = PINNED.format(pin) if pin else ""
     text += script().replace("load_in_4bit=False", "load_in_4bit=True") + SAVES.format("")
-    assert ("unquantized=True" in port(text + "print('out/unsloth.Q4_K_M.gguf')\n").after) is whole
+    for file in ("out/unsloth.Q4_K_M.gguf", "out-unsloth.Q4_K_M.gguf"):
+        assert ("unquantized=True" in port(f"{text}print('{file}')\n").after) is whole
 
 
 @pytest.mark.parametrize(
