@@ -1,4 +1,4 @@
-"""What TRL's trainers log beside the loss and the port's log lines don't have: entropy, num_tokens, accuracy."""
+"""What TRL's trainers log beside the loss and the port's log lines don't have: entropy, accuracy and their like."""
 
 from __future__ import annotations
 
@@ -11,16 +11,9 @@ from porter.packs.training import Training, rewritten_by, table_of
 PART_OF = "trl"
 
 # Kind of trainer → which release of TRL's logs it first.
-_SAMPLED = {
-    "kl": (0, 14),
-    "num_tokens": (0, 16),
-    "clip_ratio": (0, 16),
-    "other lengths of completions": (0, 17),
-    "entropy": (0, 20),
-    "step_time": (0, 26),
-}
+_SAMPLED = {"clip_ratio": (0, 16), "entropy": (0, 20)}
 LOGGED = {
-    "sft": {"mean_token_accuracy": (0, 15), "num_tokens": (0, 16), "entropy": (0, 22)},
+    "sft": {"mean_token_accuracy": (0, 15), "entropy": (0, 22)},
     "dpo": {"mean_token_accuracy": (0, 29), "num_tokens": (0, 29), "entropy": (0, 29)},
     "kto": {"num_tokens": (1, 8), "entropy": (1, 8)},
     "grpo": _SAMPLED,
@@ -44,8 +37,6 @@ def say_logged(porting: Training) -> None:
     liger = porting.config.argument("use_liger_kernel", "use_liger") if porting.config is not None else None
     if liger is not None and not liger.value.is_literal(None, False):
         names = [name for name in names if name not in WITHOUT_LOGITS]
-    if porting.known("loss.beta") == 0:  # no reference, no divergence from it
-        names = [name for name in names if name != "kl"]
     if not names:
         return
     lacking = f"the log lines have TRL's loss, not its {_listed(names)}"

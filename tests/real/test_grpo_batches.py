@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
+import numpy as np
 import pytest
 
 from .grpo import QUESTIONS, completions_of, rollouts_of
@@ -41,7 +42,7 @@ def test_a_step_goes_through_the_mesh_in_smaller_micro_batches(ours: Any) -> Non
     rollouts = rollouts_of(ours, completions_of(3, ours._tokenizer.eos_token_id))
 
     def counted() -> list[tuple[list[int], float]]:
-        made = list(ours._micro(rollouts, ours._scale([rollouts])))
+        made = list(ours._micro(rollouts, ours._scale([rollouts]), np.ones(len(rollouts))))
         assert len(made) == ours._micro_batches
         rows = [(batch, row) for batch in made for row in range(ours.batch_size) if batch["completion_mask"][row].any()]
         return [(batch["input_tokens"][row].tolist(), float(batch["scale"][row]) / len(made)) for batch, row in rows]

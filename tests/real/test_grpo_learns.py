@@ -55,7 +55,12 @@ def trls_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Pat
 
 @pytest.mark.parametrize("side", mostly_long(["source", "port"], short=["port"]))
 def test_the_reward_rises_on_both_sides(
-    side: str, tiny: Callable[..., Path], trls_own: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    side: str,
+    tiny: Callable[..., Path],
+    trls_own: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Both train with LoRA's dropout, TRL's default; measured: from 0.11 to 0.46, and from 0.12 to 0.37."""
     monkeypatch.syspath_prepend(tmp_path)
@@ -64,13 +69,17 @@ def test_the_reward_rises_on_both_sides(
         --max_steps {STEPS[side]}
         --use_peft --lora_r 16 --lora_alpha 64 --lora_target_modules all-linear --learning_rate 1e-2
         --lr_scheduler_type constant --per_device_train_batch_size 32 --num_generations 8 --max_completion_length 8
-        --bf16 False --gradient_checkpointing False --save_strategy no --report_to none"""
+        --bf16 False --gradient_checkpointing False --save_strategy no --report_to none --beta 0.001
+        --gradient_accumulation_steps 1 --logging_steps 5"""
     script = trls_own[[*STEPS].index(side)]
     monkeypatch.setattr(sys, "argv", [str(script), *flags.split(), *(["--use_cpu"] if side == "source" else [])])
     monkeypatch.delitem(sys.modules, "toy_rewards", raising=False)
     runpy.run_path(str(script), run_name="__main__")
     means = sys.modules["toy_rewards"].MEANS
     begin, end = sum(means[:3]) / 3, sum(means[-3:]) / 3
+    lines = [line for line in capsys.readouterr().out.splitlines() if "'learning_rate':" in line]
+    logged = ("grad_norm", "kl", "num_tokens", "step_time", "completions/max_terminated_length")
+    assert len(lines) == STEPS[side] // 5 and all(f"'{name}': " in line for line in lines for name in logged)
     assert len(means) == STEPS[side] and begin < 0.2 and begin + 0.1 < end, means
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from porter.runtime.rollouts.logged import kl_shares
+
 from .grpo import LONGEST, completions_of, rollouts_of, scored
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("restored")]
@@ -60,7 +62,8 @@ def numbers(trainers: Any, ours: Any) -> Iterator[tuple[dict[str, Any], list[Any
 
 
 def torch_loss(trainer: Any, inputs: dict[str, Any], settings: dict[str, Any]) -> tuple[float, np.ndarray]:
-    """TRL's loss and its gradient with respect to the (tied) embedding."""
+    """TRL's loss and its gradient with respect to the (tied) embedding; what it logs lies in the trainer's metrics."""
+    trainer._metrics["train"].clear()
     values = {"loss_type": "dapo", "beta": 0.1, "epsilon": 0.2, "importance_sampling_level": "token", **settings}
     trainer.loss_type, trainer.beta = values["loss_type"], values["beta"]
     trainer.epsilon_low = values["epsilon"]
@@ -93,23 +96,27 @@ def pulled_back(temperature: float) -> Any:
     return nnx.jit(nnx.value_and_grad(product, has_aux=True))
 
 
-def jax_loss(batches: Any, rollouts: list[Any], loss: Any) -> tuple[float, np.ndarray]:
-    """The same from the runtime: a batch as it is fed, PolicyLoss on it."""
+def jax_loss(batches: Any, rollouts: list[Any], loss: Any) -> tuple[float, np.ndarray, float | None]:
+    """The same from the runtime: a batch as it is fed, PolicyLoss on it. And the divergence that is logged."""
     import jax
 
     batches.loss = loss
     type(batches)._needs_old, kept = property(lambda self: True), type(batches)._needs_old
     try:
-        (batch,) = batches._micro(rollouts, batches._scale([rollouts]))
+        shares = kl_shares([rollouts], 1, of_all=True)
+        (batch,) = batches._micro(rollouts, batches._scale([rollouts]), shares)
     finally:
         type(batches)._needs_old = kept
     tokens = {name: batch.pop(name) for name in ("input_tokens", "positions", "segment_ids")}
-    step = pulled_back(loss.temperature)
+    step, share = pulled_back(loss.temperature), batch.pop("kl_share", None)
+    assert (share is None) == (loss.with_metrics is None)
     with batches._mesh, jax.default_matmul_precision("highest"):
         (_, logps), _ = step(batches._model, tokens, np.zeros((16, LONGEST), np.float32))
         value, weights = jax.jit(jax.value_and_grad(loss.of_logps))(np.asarray(logps), **batch)
         _, gradient = step(batches._model, tokens, np.asarray(weights))
-    return float(value), np.asarray(gradient["embedder"]["input_embedding"].get_value())
+        given = (np.asarray(logps), batch["completion_mask"], share, batch["old_logps"])
+        kl = None if share is None else float(loss.kl_of_logps(*given, batch["reference_logps"]))
+    return float(value), np.asarray(gradient["embedder"]["input_embedding"].get_value()), kl
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -119,9 +126,11 @@ def test_loss_and_gradient_are_trls(trainers: Any, ours: Any, numbers: Any, name
     inputs, rollouts = numbers
     loss = rt.PolicyLoss(**{"beta": 0.1, "temperature": 0.8, **LOSSES[name]})
     theirs, their_gradient = torch_loss(trainers["grpo"], inputs, LOSSES[name])
-    value, gradient = jax_loss(ours, rollouts, loss)
+    value, gradient, kl = jax_loss(ours, rollouts, loss)
     assert value == pytest.approx(theirs, rel=2e-5, abs=1e-7)
     assert distance(gradient, their_gradient) < 5e-5
+    (logged,) = trainers["grpo"]._metrics["train"].get("kl", [None])
+    assert kl == (logged if logged is None else pytest.approx(logged, rel=1e-5))
 
 
 @pytest.mark.parametrize(("kind", "parts"), [("bnpo", -1), ("bnpo", 3), ("dapo", -1), ("grpo", -1)])
@@ -138,9 +147,9 @@ def test_loss_in_parts_is_unsloths(
     monkeypatch.setattr(trainer.args, "gradient_accumulation_steps", 2)
     theirs, their_gradient = torch_loss(trainer, inputs, {"loss_type": kind})
     loss = rt.PolicyLoss(kind, beta=0.1, temperature=0.8)
-    whole, _ = jax_loss(ours, rollouts, loss)
+    whole, *_ = jax_loss(ours, rollouts, loss)
     monkeypatch.setattr(ours, "_loss_parts", parts)
-    value, gradient = jax_loss(ours, rollouts, loss)
+    value, gradient, _ = jax_loss(ours, rollouts, loss)
     assert value == pytest.approx(theirs, rel=2e-5, abs=1e-7) and distance(gradient * 2, their_gradient) < 5e-5
     assert (abs(whole - value) > 1e-3) is (kind != "grpo")
 
@@ -159,7 +168,7 @@ def test_rloo_loss_and_gradient_are_trls(trainers: Any, ours: Any, numbers: Any)
     loss = trainer._compute_loss(trainer.model, {**inputs, "old_logps": old})
     loss.backward()
     theirs = trainer.model.get_input_embeddings().weight.grad.numpy()
-    value, gradient = jax_loss(ours, rollouts, rt.PolicyLoss("rloo", beta=0.1, epsilon_high=0.3, temperature=0.8))
+    value, gradient, _ = jax_loss(ours, rollouts, rt.PolicyLoss("rloo", beta=0.1, epsilon_high=0.3, temperature=0.8))
     assert value == pytest.approx(float(loss), rel=2e-5)
     assert distance(gradient, theirs) < 5e-5
 
@@ -202,6 +211,6 @@ def test_a_seeded_mistake_is_seen(
         settings["temperature"] = 1.0
     else:
         rollouts = _prompts_too(rollouts)
-    value, gradient = jax_loss(ours, rollouts, rt.PolicyLoss(**settings))  # type: ignore[arg-type]
+    value, gradient, _ = jax_loss(ours, rollouts, rt.PolicyLoss(**settings))  # type: ignore[arg-type]
     assert abs(value - theirs) > 1e-3 * abs(theirs)
     assert distance(gradient, their_gradient) > 1e-2

@@ -22,6 +22,22 @@ def test_rewards_and_advantages_are_trls(trainers: Any, ours: Any) -> None:
     assert np.abs(theirs).max() > 0.5 and np.allclose(got, theirs, rtol=0, atol=2e-6)
 
 
+@pytest.mark.parametrize("kind", ["grpo", "rloo"])
+def test_what_is_logged_of_completions_is_trls(trainers: Any, ours: Any, kind: str) -> None:
+    """But for RLOO's divergence, whose mean is another test's."""
+    trainer = trainers[kind]
+    trainer._metrics["train"].clear()
+    fed, completions = trainer.state.num_input_tokens_seen, completions_of(1, trainer._tokenizer.eos_token_id)
+    scored(trainer, completions)
+    ours.logged.begin()
+    rollouts_of(ours, completions)
+    ours.logged.begin()
+    _, said = ours._generate(list(range(len(QUESTIONS))), 0)
+    theirs = {name: values[-1] for name, values in trainer._metrics["train"].items() if name != "kl"}
+    theirs["num_tokens"] -= fed
+    assert said == pytest.approx(theirs, rel=1e-5, abs=1e-6)
+
+
 SCALES = [
     ("group", "sum_then_normalize"),
     ("batch", "sum_then_normalize"),

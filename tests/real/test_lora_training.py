@@ -18,7 +18,7 @@ from porter.runtime.lora.apply_lora import adapters, apply_peft, separate_kv
 from porter.runtime.models.load_model import load_model
 from porter.runtime.models.rematerialize import remat
 from porter.runtime.saving.adapters import adapter_state, load_adapter
-from porter.runtime.training.step_norms import log_norms_of_steps
+from porter.runtime.training.step_norms import log_steps
 from porter.validate.jax_side.read_jax import norm_of, recorded_norm
 
 from .lora import SEVEN, batches, logits, small, token_loss, train
@@ -32,7 +32,7 @@ def test_k_and_v_stay_apart_in_training(
 ) -> None:
     mesh = tiny_mesh(1, 2)
     model = apply_peft(small(tiny, mesh, name), {"r": 2, "lora_alpha": 8, "target_modules": targets}, mesh, seed=0)
-    log_norms_of_steps()
+    log_steps()
     kept = recorded_norm()  # what reaches clipping
     chain = optax.chain(separate_kv(model), kept, optax.clip_by_global_norm(1.0), optax.adamw(1e-2))
     trainer = train(model, mesh, chain, gradient_accumulation_steps=2)

@@ -61,6 +61,8 @@ def test_loss_and_gradient_are_trl_s(
     assert np.allclose(losses, logged(trainer, "loss"), rtol=LOSS, atol=0)
     assert packing or not np.allclose(means_of_means, logged(trainer, "loss"), rtol=1e-3, atol=0)
     assert np.allclose(norms, logged(trainer, "grad_norm"), rtol=NORM, atol=0)
+    counted = [batches.counts(0, step)["num_tokens"] for step in range(1, len(losses) + 1)]
+    assert counted == logged(trainer, "num_tokens")
 
 
 @pytest.mark.parametrize(

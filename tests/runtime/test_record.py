@@ -46,6 +46,7 @@ class Trainer:
         self.optimizer = SimpleNamespace(tx=chain)
         self.metrics_prefix = ""
         self.metrics_logger = SimpleNamespace(get_metric_history=lambda *names: np.array([0.25]))
+        self.trains_on: Any = None
         self.evaluates_on: Any = None
         self._buffered_train_metrics: Any = None
         self._prev_buffered_train_metrics: Any = None
@@ -194,6 +195,19 @@ def test_a_line_has_the_norm_where_its_release_logged_it(transformers: str | Non
         trainer.optimizer = SimpleNamespace(tx=optax.sgd(1e-3))
     trainer.train(hooks, 2)
     assert ["grad_norm" in line for line in hooks.history if "loss" in line] == [logged] * 2
+
+
+def test_lines_have_what_the_batches_count_from_where_the_run_goes_on() -> None:
+    trainer, hooks = Trainer(None, steps=2), log_every(2)
+    trainer.trains_on = SimpleNamespace(
+        counts=lambda first, until: {"num_tokens": 10.0 * (until - first)}, logged=SimpleNamespace(times_steps=True)
+    )
+    trainer.train(hooks, 6)
+    hooks.on_eval_step_end(trainer, 0.5)
+    lines = [line for line in hooks.history if "loss" in line]
+    assert [(line["step"], line["num_tokens"]) for line in lines] == [(4, 20.0), (6, 40.0)]
+    assert all(0 <= line["step_time"] < 1 for line in lines)
+    assert hooks._first_metrics["eval_num_tokens"] == 40.0
 
 
 def test_a_clock_that_jumps_is_in_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,8 @@ class SFTBatches:
     ) -> None:
         self._release = releases.release(trl, transformers, unsloth_counts)
         self.transformers = self._release.transformers  # the source's release
+        self._logs_tokens = self._release.since(0, 16) and not (unsloth or unsloth_counts)
+        self._fed: list[int] = []  # tokens of each optimizer step
         first = tokenization.first_row(dataset)
         if completion_only_loss is None:  # TRL lets the training set decide for evaluation too
             completion_only_loss = "prompt" in first and ("completion" in first or not self._release.since(0, 22))
@@ -255,7 +257,9 @@ class SFTBatches:
 
     def _made(self) -> Iterator[Batch]:
         draws = np.random.RandomState(self._seed & 0xFFFFFFFF)
+        self._fed = []
         for picked, scale, widths in self._by_length():
+            self._fed.append(int(self._rows.lengths[picked].sum()))
             if self.shapes:
                 yield from self._packed(picked, scale)
                 continue
@@ -264,6 +268,11 @@ class SFTBatches:
                 slots = self._micro_batches * self.batch_size
                 made = with_noise(made, slots, self.neftune_noise_alpha, widths, draws)
             yield from made
+
+    def counts(self, first: int, until: int) -> dict[str, float]:
+        """TRL's `num_tokens` behind step `until` of a run from `first` on; nothing where its release logged none."""
+        logged = self._logs_tokens and until <= len(self._fed)
+        return {"num_tokens": float(sum(self._fed[first:until]))} if logged else {}
 
     def __repr__(self) -> str:
         size = f"{self.batch_size} x {' or '.join(map(str, self.buckets or (self.length,)))}"

@@ -11,6 +11,7 @@ into micro-batches changes nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,18 +71,61 @@ class PolicyLoss:
         scale: jax.Array,
         old_logps: jax.Array | None = None,
         reference_logps: jax.Array | None = None,
+        kl_share: jax.Array | None = None,
     ) -> jax.Array:
         """The loss of a micro-batch, a float32 scalar: the sum over tokens, each row times its `scale`.
 
         `input_tokens`, `positions`, `segment_ids`: (B, P + C) int32, prompts padded on the left, completions on the
         right. `completion_mask`: (B, C). `advantages`, `scale`: (B,) float32. `old_logps`: (B, C) of the policy that
-        sampled, None where that is the present one; `reference_logps`: (B, C), with `beta`.
+        sampled, None where that is the present one; `reference_logps`: (B, C), with `beta`. `kl_share`: (B,), for what
+        is logged.
         """
         length = completion_mask.shape[1]
         logps = completion_logps(
             model, input_tokens, positions, attention_mask, segment_ids, length, temperature=self.temperature
         )
         return self.of_logps(logps, completion_mask, advantages, scale, old_logps, reference_logps)
+
+    @property
+    def with_metrics(self) -> Callable[..., tuple[jax.Array, dict[str, jax.Array]]] | None:
+        """The loss and what TRL logs of it, `kl`; None where that is nothing. See training/step_norms.py."""
+        return self._and_kl if self.beta and self.loss_type != "rloo" else None
+
+    def _and_kl(
+        self,
+        model: nnx.Module,
+        input_tokens: jax.Array,
+        positions: jax.Array,
+        attention_mask: jax.Array,
+        segment_ids: jax.Array,
+        completion_mask: jax.Array,
+        advantages: jax.Array,
+        scale: jax.Array,
+        kl_share: jax.Array,
+        reference_logps: jax.Array,
+        old_logps: jax.Array | None = None,
+    ) -> tuple[jax.Array, dict[str, jax.Array]]:
+        length = completion_mask.shape[1]
+        logps = completion_logps(
+            model, input_tokens, positions, attention_mask, segment_ids, length, temperature=self.temperature
+        )
+        kl = self.kl_of_logps(logps, completion_mask, kl_share, old_logps, reference_logps)
+        return self.of_logps(logps, completion_mask, advantages, scale, old_logps, reference_logps), {"kl": kl}
+
+    def kl_of_logps(
+        self,
+        logps: jax.Array,
+        completion_mask: jax.Array,
+        kl_share: jax.Array,
+        old_logps: jax.Array | None,
+        reference_logps: jax.Array,
+    ) -> jax.Array:
+        """The divergence that TRL logs, a float32 scalar without gradient: each row's tokens times its `kl_share`."""
+        mask = completion_mask.astype(jnp.float32)
+        logps = jax.lax.stop_gradient(jnp.where(mask > 0, logps, 0.0))
+        weight, _ = self._weight(logps, logps if old_logps is None else old_logps, mask)
+        kl = self._kl(logps, reference_logps, weight) * mask
+        return jnp.sum(kl.sum(axis=-1) * kl_share)
 
     def of_logps(
         self,
@@ -109,22 +153,28 @@ class PolicyLoss:
     ) -> jax.Array:
         """Losses of the tokens, 0 where `mask` is: (B, C), for "rloo" (B, 1). All arguments (B, C), advantages (B,)."""
         advantages = advantages[:, None]
-        ratios = logps - old_logps
         if self.loss_type == "rloo":
-            return self._rloo(jnp.sum(ratios * mask, axis=-1, keepdims=True), advantages)
-        if self.importance_sampling_level == "sequence":
-            tokens = jnp.maximum(mask.sum(axis=-1, keepdims=True), 1.0)
-            weight = jnp.exp(jnp.sum(ratios * mask, axis=-1, keepdims=True) / tokens)
-        else:
-            weight = jnp.exp(ratios)
+            return self._rloo(jnp.sum((logps - old_logps) * mask, axis=-1, keepdims=True), advantages)
+        weight, ratios = self._weight(logps, old_logps, mask)
         losses = self._surrogate(weight, logps, ratios, advantages, mask)
         if self.off_policy_mask_threshold is not None:
             losses = losses * self._on_policy(logps, old_logps, advantages, mask)
         if self.beta:
             assert reference_logps is not None, "beta needs the reference's log-probabilities"
-            kl = k3(logps, reference_logps)
-            losses = losses + self.beta * (kl * weight if self.use_bias_correction_kl else kl)
+            losses = losses + self.beta * self._kl(logps, reference_logps, weight)
         return losses * mask
+
+    def _weight(self, logps: jax.Array, old_logps: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Importance of each token, (B, C), or of each sequence, (B, 1); and the log ratios."""
+        ratios = logps - old_logps
+        if self.importance_sampling_level == "token":
+            return jnp.exp(ratios), ratios
+        tokens = jnp.maximum(mask.sum(axis=-1, keepdims=True), 1.0)
+        return jnp.exp(jnp.sum(ratios * mask, axis=-1, keepdims=True) / tokens), ratios
+
+    def _kl(self, logps: jax.Array, reference_logps: jax.Array, weight: jax.Array) -> jax.Array:
+        kl = k3(logps, reference_logps)
+        return kl * weight if self.use_bias_correction_kl else kl
 
     def _surrogate(
         self, weight: jax.Array, logps: jax.Array, ratios: jax.Array, advantages: jax.Array, mask: jax.Array

@@ -45,10 +45,11 @@ from ..losses.policy_loss import PolicyLoss
 from ..rows import tokenization, tokenizer_setup
 from ..rows.rows import is_stream
 from .dealing import checked, dealt, mixed
+from .logged import Logged, kl_shares
 from .prompt_order import PromptOrder
 from .reference import logps_of, reference_logps
 from .rewards import RewardFunc, Rewards, TrainerState, group_advantages
-from .rollout import Rollout, said_of
+from .rollout import Rollout
 
 OTHER = ("prompt", "completion", "completion_ids")  # columns that reward functions don't get as such
 
@@ -175,7 +176,9 @@ class GRPOBatches:
         self.rows = math.prod(self._source) * self.steps_per_epoch if max_steps > 0 else len(self._rows)
         self.state = TrainerState(max_steps=self.steps, num_train_epochs=math.ceil(self.steps / self.steps_per_epoch))
 
-        self._whole_spread = release(trl).logs_whole_spread or scale_rewards == "batch"
+        source = release(trl)
+        self.logged = Logged(source, self._rewards, num_generations, whole_spread=scale_rewards == "batch")
+        self._kl_of_all = source.since(1, 9)
         as_release = prompt_settings(self.KIND, trl, tokenizer, start_token, truncation_side)
         self._prompts = tokenised_prompts(
             self._rows, tokenizer, max_prompt_length, chat_template_kwargs or {}, **as_release
@@ -206,7 +209,6 @@ class GRPOBatches:
         self._logps = jax.jit(partial(logps_of, nnx.graphdef(model), **settings))
         scored = partial(reference_logps, reference, model, mesh, self._wrt, self._logps, settings)
         self._reference = scored() if self.loss.beta else None
-        self._metrics: list[list[dict[str, float]]] = []
         self._said_by_rewards: dict[str, float] = {}
         self._skipped = 0
         if jax.process_index() == 0:
@@ -249,22 +251,23 @@ class GRPOBatches:
         return placed(self._made(), self._mesh)
 
     def _made(self) -> Iterator[Batch]:
+        self.logged.begin()
         rollouts: list[list[Rollout]] = []
         last = -1
         for done, group in enumerate(self._order.groups(self._seed if self._shuffled else None)):
             if done < self._skipped:
-                yield from self._micro([], np.zeros(0, np.float32))
+                yield from self._micro([], np.zeros(0, np.float32), np.zeros(0, np.float32))
                 continue
             self.state.global_step, self.state.epoch = done, done / self.steps_per_epoch
-            self._metrics += [[] for _ in range(done + 1 - len(self._metrics))]
             picked = []
             for number, chunk, part in group:
                 if number != last:
                     rollouts, said = self._generate(chunk, number)
-                    self._metrics[done].append(said)
+                    self.logged.add(done, said)
                     last = number
                 picked.append(rollouts[part])
-            yield from self._micro(list(itertools.chain(*picked)), self._scale(picked))
+            shares = self._micro_batches * kl_shares(picked, self._processes, of_all=self._kl_of_all)
+            yield from self._micro(list(itertools.chain(*picked)), self._scale(picked), shares)
 
     def __repr__(self) -> str:
         rows = math.prod(self._source)
@@ -281,10 +284,7 @@ class GRPOBatches:
 
     def metrics(self, after: int, until: int) -> dict[str, float]:
         """TRL's metrics of the completions sampled for optimizer steps `after` + 1 to `until`, their means."""
-        said = list(itertools.chain(*self._metrics[after:until]))
-        names = dict.fromkeys(name for metrics in said for name in metrics)
-        values = {name: [m[name] for m in said if not math.isnan(m.get(name, math.nan))] for name in names}
-        return {name: sum(found) / len(found) for name, found in values.items() if found}
+        return self.logged.between(after, until)
 
     def _generate(self, chunk: Sequence[int], number: int) -> tuple[list[list[Rollout]], dict[str, float]]:
         """The completions of a generation batch in as many parts as it lasts micro-steps, and their metrics."""
@@ -303,9 +303,8 @@ class GRPOBatches:
         advantages = self._advantages(rewards, rollouts)
         for rollout, advantage in zip(rollouts, advantages, strict=True):
             rollout.advantage, rollout.tokens = float(advantage), tokens
-        more: Any = {"generations": self._generations, "whole_spread": self._whole_spread}
-        said = said_of(rewards, completions, cut, names=self._rewards.names, weights=self._rewards.weights, **more)
-        return self._dealt(rollouts, number), said | self._said_by_rewards
+        said = self.logged.of_batch(rewards, rollouts, cut) | self._said_by_rewards
+        return self._dealt(rollouts, number), said
 
     def _dealt(self, rollouts: list[Rollout], number: int) -> list[list[Rollout]]:
         """The batch's rows in the parts that micro-steps train."""
@@ -383,9 +382,13 @@ class GRPOBatches:
     def _loss_parts_of(self, part: list[Rollout]) -> int:
         return parts_of(len(part) // self._processes, self._loss_parts)
 
-    def _micro(self, rollouts: list[Rollout], scale: np.ndarray) -> Iterator[Batch]:
+    def _micro(self, rollouts: list[Rollout], scale: np.ndarray, shares: np.ndarray) -> Iterator[Batch]:
         for start in range(0, self._micro_batches * self.batch_size, self.batch_size):
-            yield self._assembled(rollouts[start : start + self.batch_size], scale[start : start + self.batch_size])
+            part = slice(start, start + self.batch_size)
+            batch = self._assembled(rollouts[part], scale[part])
+            if self.loss.with_metrics is not None:
+                batch["kl_share"] = np.pad(shares[part], (0, self.batch_size - len(shares[part])))
+            yield batch
 
     def _assembled(self, rollouts: Sequence[Rollout], scale: np.ndarray) -> Batch:
         """Rows as arrays; what is missing to a full batch trains nothing."""

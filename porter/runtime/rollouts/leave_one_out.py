@@ -12,6 +12,7 @@ from flax import nnx
 from ..generation.prompts import shared_settings
 from ..losses.policy_loss import PolicyLoss
 from .grpo_batches import GRPOBatches
+from .logged import mean_kl
 from .rewards import RewardFunc, leave_one_out_advantages
 from .rollout import Rollout
 
@@ -77,6 +78,7 @@ class RLOOBatches(GRPOBatches):
         if self.loss.beta:
             ratios = np.stack([rollout.old_logps - rollout.reference_logps for rollout in rollouts])  # type: ignore[operator]
             kl = np.array([ratio[: rollout.trained].sum() for ratio, rollout in zip(ratios, rollouts, strict=True)])
+            self._said_by_rewards["kl"] = mean_kl(kl, rollouts, self._processes, of_all=self._kl_of_all)
         return leave_one_out_advantages(
             rewards,
             self._rewards.weights,

@@ -24,8 +24,8 @@ from ..facts.releases import release
 from ..settings.intervals import interval
 from .recording import Recording
 from .run_facts import clips
-from .speeds import evaluated, note_data, of_evaluation, of_training
-from .step_norms import log_norms_of_steps
+from .speeds import StepClock, counts, evaluated, note_data, of_evaluation, of_training, times_steps
+from .step_norms import log_steps
 from .stopping import Stopping
 from .trackers import begin_runs
 from .train_result import of_all_steps
@@ -86,7 +86,7 @@ def log_every(
     lines.rate_of_next, lines.norms = source.logs_next_rate, source.logs_norms
     lines.norms_unclipped = source.logs_unclipped_norms or bool(getattr(args, "deepspeed", None))
     lines.by_epoch = frozenset(by_epoch)
-    log_norms_of_steps()
+    log_steps()
     note_data()
     return lines
 
@@ -127,6 +127,8 @@ class LogLines(TrainingHooks):
         self._last_logged = 0
         self._total, self._first, self._ends = 0.0, 0, -1
         self._evaluating: float | None = None  # when the evaluation began
+        self._clock = StepClock()
+        self._clock.begin()
         self._begun = self._reported = self._epoch_ended = -1
         self._evaluates = False  # whether Tunix has evaluated, which it does in front of the first step, too
         self._stopping = Stopping()
@@ -157,6 +159,7 @@ class LogLines(TrainingHooks):
         begin_runs(train_ctx)
         self.norms = self.norms and (self.norms_unclipped or clips(train_ctx))
         self.started, self._trains = time.perf_counter(), True
+        self._clock.begin()
         self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1
         self._total, self._first, self._ends = 0.0, train_ctx.train_steps, -1
         self._reported = self._epoch_ended = -1
@@ -203,10 +206,13 @@ class LogLines(TrainingHooks):
         of_set = getattr(train_ctx, "evaluating", "eval")  # MetricsTrainer's, as the metrics that it computes
         found = {f"{of_set}_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
         found |= getattr(train_ctx, "evaluated", {})
+        counted = counts(train_ctx, self._first, int(train_ctx.train_steps))
+        found |= {f"eval_{name}": value for name, value in counted.items()}  # whatever the set's name
         self._evaluates = True
         if self._evaluating is not None:
-            found |= of_evaluation(evaluated(train_ctx), time.perf_counter() - self._evaluating, of_set)
-            self._evaluating = None
+            seconds, self._evaluating = time.perf_counter() - self._evaluating, None
+            found |= of_evaluation(evaluated(train_ctx), seconds, of_set)
+            self._clock.leave_out(seconds)
         line = self._with_epoch({f"{of_set}_loss": float(mean), **found}, train_ctx.train_steps)
         if not self._trains:
             self._first_metrics |= line
@@ -296,6 +302,8 @@ class LogLines(TrainingHooks):
             line["grad_norm"] = found.pop("grad_norm")
         if self._schedule is not None:
             line["learning_rate"] = float(self._schedule(step if self.rate_of_next else step - 1))
+        if times_steps(train_ctx):
+            line["step_time"] = self._clock.mean(step - self._last_logged)
         return self._with_epoch(line | found, step)
 
     def _summary(self, train_ctx: Any, step: int) -> dict[str, float]:
@@ -307,7 +315,7 @@ class LogLines(TrainingHooks):
     def _found(self, train_ctx: Any, after: int, until: int) -> dict[str, float]:
         """What is logged beside loss and rate: the last step's gradient norm, means over the steps after `after`."""
         found = {"grad_norm": _grad_norm(train_ctx)} if self.norms else {}
-        found |= _metrics(train_ctx, "train", until - after)
+        found |= _metrics(train_ctx, "train", until - after) | counts(train_ctx, self._first, until)
         return found if self._metrics is None else found | self._metrics(after, until)
 
     def _with_epoch(self, line: dict[str, float], step: int) -> dict[str, float]:

@@ -6,6 +6,7 @@ They are this machine's seconds; what is counted by them is what the GPU run's T
 from __future__ import annotations
 
 import functools
+import time
 from typing import Any
 
 from ..batches.evaluation_sets import EvaluationSets
@@ -39,6 +40,24 @@ def _trained_rows(batches: Any) -> float | None:
     return float(batches.rows * batches.steps / batches.steps_per_epoch)
 
 
+class StepClock:
+    """TRL's `step_time`: seconds of an optimizer step, sampling included, evaluations not."""
+
+    def begin(self) -> None:
+        """Steps are timed from now on."""
+        self._since = time.perf_counter()
+
+    def leave_out(self, seconds: float) -> None:
+        """So many were no step's."""
+        self._since += seconds
+
+    def mean(self, steps: int) -> float:
+        """Over the last `steps`; the next ones are timed from now on."""
+        seconds = time.perf_counter() - self._since
+        self.begin()
+        return seconds / steps
+
+
 def note_data() -> None:
     """Let PeftTrainer, and what derives from it, keep what it is given to train on and to evaluate, for its hooks."""
     from tunix.sft.peft_trainer import PeftTrainer
@@ -54,6 +73,17 @@ def note_data() -> None:
 
     train.notes_data = True  # type: ignore[attr-defined]
     PeftTrainer.train = train
+
+
+def times_steps(trainer: Any) -> bool:
+    """Whether the GPU run logged `step_time`."""
+    return bool(getattr(getattr(getattr(trainer, "trains_on", None), "logged", None), "times_steps", False))
+
+
+def counts(trainer: Any, first: int, until: int) -> dict[str, float]:
+    """What the batches count of the steps behind `first` up to `until`, under the names that the GPU run logged."""
+    count = getattr(getattr(trainer, "trains_on", None), "counts", None)
+    return {} if count is None else dict(count(first, until))
 
 
 def evaluated(trainer: Any) -> Any:

@@ -13,26 +13,44 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 
 
-def log_norms_of_steps() -> None:
-    """Let PeftTrainer, and what derives from it, give its logger the norms of whole steps."""
+def log_steps() -> None:
+    """Let PeftTrainer, and what derives from it, give its logger the norms of whole steps, and what its loss tells.
+
+    That is the second of what `loss_fn.with_metrics` gives, where a loss has one: values by name, of each micro-batch,
+    of which the step's is the mean.
+    """
     from tunix.sft.peft_trainer import PeftTrainer
 
-    upstream = PeftTrainer._train_step
+    upstream, after_step = PeftTrainer._train_step, PeftTrainer._post_process_train_step
     if getattr(upstream, "gives_norms_of_steps", False):
         return
 
     @functools.wraps(upstream)
     def _train_step(self: Any, model: nnx.Module, optimizer: nnx.Optimizer, inputs: Any) -> Any:
-        watched = _Watched(optimizer)
-        loss, aux, of_micro_batch = upstream(self, model, watched, inputs)
+        watched, plain, has_aux = _Watched(optimizer), self.loss_fn, self._has_aux
+        if (telling := getattr(plain, "with_metrics", None)) is not None:
+            self.loss_fn, self._has_aux = telling, True
+        try:
+            loss, aux, of_micro_batch = upstream(self, model, watched, inputs)
+        finally:
+            self.loss_fn, self._has_aux = plain, has_aux
         return loss, aux, of_micro_batch if watched.norm is None else watched.norm
 
+    @functools.wraps(after_step)
+    def _post_process_train_step(self: Any, aux: Any) -> None:
+        after_step(self, aux)
+        if getattr(self.loss_fn, "with_metrics", None) is not None:
+            self.metric_names = tuple(aux)
+            for name, value in aux.items():
+                self._buffered_train_metrics.additional_metrics.setdefault(name, ([], np.mean))[0].append(value)
+
     _train_step.gives_norms_of_steps = True  # type: ignore[attr-defined]
-    PeftTrainer._train_step = _train_step
+    PeftTrainer._train_step, PeftTrainer._post_process_train_step = _train_step, _post_process_train_step
 
 
 class _Watched:

@@ -13,7 +13,16 @@ import libcst as cst
 
 from porter.packs.api import Argument, Phase, Porting, step
 from porter.packs.script import Module, inside, origins, shown
-from porter.packs.training import EVENTS, TOKENIZER, bindings_of, facts_of, is_callback, parameters_of, rest_reads
+from porter.packs.training import (
+    EVENTS,
+    TOKENIZER,
+    bindings_of,
+    facts_of,
+    is_callback,
+    parameters_of,
+    rest_reads,
+    table_of,
+)
 
 from .metrics import OF_TRL
 
@@ -29,10 +38,9 @@ STATE = frozenset(
 )
 GIVEN = frozenset({"self", "args", "state", "control", "logs", "metrics", "model", *TOKENIZER})
 # What TRL's trainers log and the port's hooks don't, by the names in their `_metrics`.
-LOGGED_BY_TRL = re.compile(
-    rf"(?:train/)?(?:{'|'.join(sorted(OF_TRL))}|clip_ratio(?:/.*)?|sampling/.*|"
-    r"completions/(?:min|max)_\w+|completions/\w+_terminated_length)"
-)
+LOGGED_BY_TRL = re.compile(rf"(?:train/)?(?:{'|'.join(sorted(OF_TRL))}|clip_ratio(?:/.*)?|sampling/.*)")
+
+COUNT_TOKENS = ("sft", "grpo", "rloo")  # whose ports log num_tokens
 
 
 @step(Phase.WRITE, of="trainer", reads=("names",), fills=("parts",))
@@ -122,6 +130,8 @@ def _say_missing_logs(porting: Porting, definition: cst.ClassDef) -> None:
         for node in inside(definition)
         if isinstance(node, cst.SimpleString) and LOGGED_BY_TRL.fullmatch(str(node.evaluated_value))
     )
+    if table_of(porting, site).kind in COUNT_TOKENS:
+        read = {name: None for name in read if name.removeprefix("train/") != "num_tokens"}
     if read:
         names = ", ".join(read)
         message = f"{definition.name.value} reads {names} of the logs: TRL logs it, the port doesn't."
