@@ -209,3 +209,14 @@ def test_the_peft_of_the_project_is_named(tmp_path: Path, pins: str, named: str)
     path = tmp_path / "train.py"
     path.write_text(SCRIPT)
     assert port_file(path).recipe.versions["peft"] == named
+
+
+def test_of_several_releases_that_are_locked_one_counts_that_the_script_can_run_on(tmp_path: Path) -> None:
+    """uv locks one for each of the systems that ask for another."""
+    locked = [f'[[package]]\nname = "transformers"\nversion = "{release}"\n' for release in ("4.46.3", "4.56.0")]
+    (tmp_path / "uv.lock").write_text("\n".join(locked))
+    for model, read in (("Qwen/Qwen3-0.6B", "4.56.0 (uv.lock"), ("Qwen/Qwen2.5-0.5B", "4.56.0 (uv.lock")):
+        (tmp_path / "train.py").write_text(SCRIPT.replace("Qwen/Qwen3-0.6B", model))
+        found = port_file(tmp_path / "train.py")
+        assert found.recipe.versions["transformers"].startswith(read), found.recipe.versions
+        assert not any("goes against" in each.message for each in found.findings)

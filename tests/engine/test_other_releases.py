@@ -125,6 +125,33 @@ def test_nothing_of_conversations_is_told_of_rows_that_are_texts(
     )
 
 
+TRAINER = """\
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("mistralai/Mistral-7B-v0.1", torch_dtype="bfloat16")
+rows = load_dataset("json", data_files="tokens.jsonl", split="train")
+trainer = Trainer(model, TrainingArguments("out", gradient_accumulation_steps=4{}), train_dataset=rows)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(("pins", "drawn"), [("", True), ("trl==0.9.4\n", False), ("peft==0.11.1\n", False)])
+def test_no_older_release_fits_than_what_was_out_with_the_pinned_ones(
+    tmp_path: Path, pins: str, drawn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """These are of May and June 2024, transformers 4.37 of January."""
+    monkeypatch.setattr("porter.engine.dating.other_releases.YEAR", datetime.timedelta(days=500))
+    told = said(committed(tmp_path, "2024-07-16", TRAINER.format(""), requirements_txt=pins))
+    assert ("drawn from the run's own" in told) is drawn, told
+
+
+@pytest.mark.parametrize("more", ["", ", lr_scheduler_type='constant'", ", max_steps=100"])
+def test_a_schedule_that_counts_no_steps_is_the_same_in_all(tmp_path: Path, more: str) -> None:
+    told = said(committed(tmp_path, "2025-05-24", TRAINER.format(more)))
+    assert ("don't count among the steps" in told) is (not more), told
+
+
 GRPO = """\
 from datasets import load_dataset
 from trl import GRPOConfig, GRPOTrainer

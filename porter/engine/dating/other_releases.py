@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...releases.history import history
+from ...releases.history import LIBRARIES, history
 from ...releases.versions import fits
 from ...runtime.facts.field_tables import Row, at_version, version_key
 from ...source.project.commits import last_committed
@@ -32,17 +32,8 @@ TEXT, TEXT_FIELD = "text", "data.text_field"  # the column of rows that are text
 YEAR = datetime.timedelta(days=365)  # before the newest that it may be: who installs, installs what is new
 HALF = datetime.timedelta(days=180)  # behind it, where no commit tells when the script was last changed
 MOST = 4  # differences that are told
-IDLE = (
-    "False",
-    "None",
-    "'no'",
-    "''",
-    "0",
-    "0.0",
-    "1",
-    "1.0",
-    "-1",
-)  # values of a place at which there is nothing to do otherwise
+# Values of a place at which there is nothing to do otherwise.
+IDLE = ("False", "None", "'no'", "'constant'", "''", "0", "0.0", "1", "1.0", "-1")
 UNSAID = (None, "None")  # defaults that say nothing: the library decides when it runs
 # Sections of the Recipe whose defaults change what is trained, with what else does.
 TRAINS = ("data.", "optimizer.", "schedule.", "loss.", "batch.", "precision.", "model.", "lora.", "rollout.")
@@ -132,12 +123,26 @@ def releases_that_fit(porting: Training, library: str) -> list[str]:
         return []
     own, dated = record.date(library, read), dated_library(porting.packs)
     day = min(last_committed(Path(porting.module.path)) or own + HALF, _lost_on(porting))
-    since = own - YEAR
+    since = min(max(own - YEAR, _installed_since(porting, library)), own)
     if library != dated and dated in porting.versions and dated in porting.module.roots:
         beside = porting.versions[dated].partition(" ")[0]
         since = own  # installed with it, on a day when it was out
         able = [one for one in able if takes_one_of([one], dated, beside, library)]
     return [one for one in able if since <= record.date(library, one) <= max(day, own)]
+
+
+def _installed_since(porting: Training, library: str) -> datetime.date:
+    """The day of the newest release of a library that was out when the newest of those came out which are pinned:
+    who installed that one, installed no older one of this."""
+    record, days = history(), [datetime.date.min]
+    for other in LIBRARIES:
+        release = release_of(porting, other)
+        known = record.releases(other)
+        if release is not None and version_key(known[0]) <= version_key(release) <= version_key(known[-1]):
+            days.append(record.date(other, release))
+    if len(days) == 1:
+        return days[0]
+    return record.record(library).dates[record.at_day(library, max(days))]
 
 
 def _lost_on(porting: Training) -> datetime.date:

@@ -43,7 +43,7 @@ class Habit:
     """What releases from `since` and before `until` did with trainers of `kinds`: `does`, half a sentence.
 
     It is of scripts for which every place of `where`, and none of `without`, holds something that matters (not False,
-    None, `no`, 0, 1 or -1), and that set none of `unless`; no model whose tokenizers are those named `not_of`.
+    None, `no`, `constant`, 0, 1 or -1), and that set none of `unless`; of no model whose tokenizers are named `not_of`.
     """
 
     does: str

@@ -22,6 +22,7 @@ from .requirements import (
     INSTALLS,
     NEGATED,
     VERSION,
+    all_in_file,
     in_command,
     in_commands,
     in_file,
@@ -167,8 +168,7 @@ def asked_of_project(
             commands.append((where, held))
             continue
         declared.append((where, held))
-        if found := in_file(held, library):
-            yield Asked(where, found, newest)
+        yield from (Asked(where, found, newest) for found in all_in_file(held, library))
     for where, release in containers_of(script, library, around.launchers):
         minor = release.count(".") < 2  # `4.44` is the newest of these
         yield Asked(where, [("~=", f"{release}.0") if minor else ("==", release)])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from ...releases.git_commits import releases_around
-from ...releases.versions import Pin
+from ...releases.versions import Pin, key
 from ...tables import libraries_read
 
 INSTALLS = re.compile(
@@ -157,6 +157,15 @@ def in_command(command: str, library: str) -> list[Pin]:
         if found := requirement(part, library, start=r"(?<![\w./-])", conda=conda):
             return found
     return []
+
+
+def all_in_file(text: str, library: str) -> list[list[Pin]]:
+    """What a file that declares asks for; of a lock file that has several releases, for systems of their own, each,
+    the newest first."""
+    locked = re.findall(rf"(?m)^name = \"{re.escape(library)}\"\s*\nversion = \"{VERSION}\"", text)
+    if len(set(locked)) > 1:
+        return [[("==", release)] for release in sorted(set(locked), key=key, reverse=True)]
+    return [found] if (found := in_file(text, library)) else []
 
 
 def in_file(text: str, library: str) -> list[tuple[str, str]]:
