@@ -340,6 +340,31 @@ def test_a_merged_model_is_pefts_merged_model(
     assert all(torch.equal(half[key], found[key].half()) for key in found)
 
 
+def test_a_base_that_is_rounded_is_merged_as_its_checkpoint_has_it(
+    tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
+) -> None:
+    """A GPU run loads float32, multiplies in bfloat16 under autocast, and merges in float32."""
+    base, mesh = tiny("qwen3", num_hidden_layers=2), tiny_mesh(2, 2)
+    model = apply_peft(load_model(str(base), mesh, dtype=jnp.bfloat16), {"r": 4, "target_modules": SEVEN}, mesh, seed=3)
+    dice = np.random.default_rng(0)
+    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
+    embedding = model.embedder.input_embedding
+    embedding.set_value(embedding.get_value().at[0].set(2.0))  # as trained beside the adapters
+
+    merge_and_unload(model, dtype=jnp.float32).save_pretrained(tmp_path / "merged")
+    merge_and_unload(model, dtype=jnp.float32).half().save_pretrained(tmp_path / "half")
+
+    save_adapter(model, tmp_path / "adapter")
+    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype="float32")
+    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
+    for folder, bound, dtype in (("merged", 1e-5, torch.float32), ("half", 2e-3, torch.float16)):
+        found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / folder, dtype="auto").state_dict()
+        assert {tensor.dtype for tensor in found.values()} == {dtype}
+        for key in expected.keys() - {"model.embed_tokens.weight", "lm_head.weight"}:
+            torch.testing.assert_close(found[key].float(), expected[key], atol=bound, rtol=bound)
+        assert float(found["model.embed_tokens.weight"][0].float().min()) == 2.0
+
+
 def test_adapters_of_a_quantised_base_are_added_to_its_checkpoint(
     tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
 ) -> None:

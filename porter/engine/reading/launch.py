@@ -94,7 +94,7 @@ def read_launch(porting: Training) -> None:
         *("model", "model.dtype", "loads", "inject", "foreign_model"),
     ),
     settles=("model.weights", "model.compute", "model.quantization"),
-    fills=("model.masters", "model.sharded", "model.frozen"),
+    fills=("model.masters", "model.sharded", "model.frozen", "model.merged"),
 )
 def read_types_under_fsdp(porting: Training) -> None:
     """In which types a model is held that FSDP or DeepSpeed shards: the launcher's word is the last one."""

@@ -25,7 +25,6 @@ from .quantization import quantises_when_run
 BASE = "a base that isn't quantised"
 CODES = "the codes are those of bfloat16 weights, 0.4 % of which are others than those of float16 ones"
 PREPARED = f"PEFT makes {BASE} float32, all of it"
-MERGES = frozenset({"merge_and_unload", "save_pretrained_merged", "push_to_hub_merged"})
 TYPE_NAME = r"b?float(16|32)?|half"
 
 NARROWED = "autocast multiplies the frozen weights in bfloat16: they are kept so, the adapters in float32"
@@ -104,6 +103,7 @@ def _read_types(porting: Training) -> None:
     if weights == "float32" and autocast and "?" not in half:
         if lora:
             values["model.weights"] = Value("literal", "'bfloat16'")
+            values["model.merged"] = Value("literal", "'float32'")  # in which adapters are added to it
             _say_narrowed(porting)
         else:
             values["model.compute"] = Value("literal", "'bfloat16'")
@@ -142,7 +142,7 @@ def _is_prepared(porting: Training, autocast: bool) -> bool:
     for site in sites:
         porting.change_fate(f"{short_name(site)}.model", fate="changed", target="rt.load_model(dtype=)", reason=reason)
     if sites and autocast:
-        _say_merged(porting)
+        porting.fill({"model.merged": Value("literal", "'float32'")})
     return bool(sites)
 
 
@@ -172,19 +172,6 @@ def _is_unmixed(porting: Training) -> bool:
     """Whether the script surely multiplies in the weights' own type, without autocast."""
     half = porting.known("precision.bf16", "?"), porting.known("precision.fp16", "?")
     return not under_autocast(porting) and "?" not in half
-
-
-def _say_merged(porting: Training) -> None:
-    """A warning at each merge of a base that PEFT has made float32 and that the port keeps in bfloat16."""
-    for call in porting.module.calls:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in MERGES:
-            message = (
-                f"{call.func.attr.value}: prepare_model_for_kbit_training has made the base float32, in which the GPU "
-                "run merges, and saves what isn't cast behind it; the port merges in bfloat16, to which what was "
-                "learned is rounded."
-            )
-            fix = "Load the base with dtype=jnp.float32, in twice the memory, for a float32 model."
-            porting.find("TP302", "warning", message, fix, *porting.module.location(call))
 
 
 def under_autocast(porting: Training) -> bool:

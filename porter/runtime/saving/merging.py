@@ -37,16 +37,16 @@ class MergedModel:
     and `generation_config` are those of `rt.model_config` and `rt.generation_config`.
     """
 
-    def __init__(self, model: nnx.Module, *, unquantized: bool = False) -> None:
+    def __init__(self, model: nnx.Module, *, unquantized: bool = False, dtype: Any = None) -> None:
         self.unmerged = model
         self.config, self.generation_config = model_config(model), generation_config(model)
         self._unquantized = unquantized
-        self._dtype: np.dtype[Any] | None = None
+        self._held = self._dtype = None if dtype is None else np.dtype(dtype)
 
     def to(self, *types: Any, **named: Any) -> MergedModel:
         """The model itself, which is saved in the type that is given: JAX's, torch's or a name. A device is no matter.
 
-        Weights are rounded to the base's type as they are merged, to this one as they are saved.
+        Weights are rounded to the type of the merge as they are merged, to this one as they are saved.
         """
         for given in (*types, *named.values()):
             name = str(getattr(given, "name", None) or getattr(given, "__name__", given)).removeprefix("torch.")
@@ -71,7 +71,7 @@ class MergedModel:
 
         `unused`: how transformers would write them (`safe_serialization`, `max_shard_size`). All processes call this.
         """
-        tensors = _merged(self.unmerged, self._unquantized)
+        tensors = _merged(self.unmerged, self._unquantized, self._held)
         if (dtype := self._dtype) is not None:
             tensors = ((name, value.astype(dtype)) for name, value in tensors)
         save_whole(self.unmerged, Path(save_directory), tensors, dtype)
@@ -86,8 +86,12 @@ class MergedModel:
             return upload_folder(folder, repo_id, **known)
 
 
-def merge_and_unload(model: nnx.Module, *, unquantized: bool = False) -> MergedModel:
+def merge_and_unload(model: nnx.Module, *, unquantized: bool = False, dtype: Any = None) -> MergedModel:
     """The model with its adapters merged in: W + scale · B · A in float32, rounded to the weights' dtype.
+
+    With `dtype` it is rounded to that, and the base is merged in that type though the model holds it in another: what
+    is the checkpoint's, rounded, is taken from the checkpoint. So a GPU run merges that loads float32 and multiplies
+    in bfloat16.
 
     A base that is held in 4 or 8 bits is what the adapters were trained on: they are added to the weights that its
     codes stand for, and the sum is written in the dtype of the other weights. PEFT rounds it to 4 or 8 bits again.
@@ -96,7 +100,7 @@ def merge_and_unload(model: nnx.Module, *, unquantized: bool = False) -> MergedM
     """
     if getattr(model, "lora", None) is None:
         raise ValueError("this model has no adapters to merge")
-    return MergedModel(model, unquantized=unquantized)
+    return MergedModel(model, unquantized=unquantized, dtype=dtype)
 
 
 def merge_adapter(
@@ -140,16 +144,16 @@ def _scales(model: nnx.Module) -> dict[str, float]:
     return {block.hf: site.alpha / site.rank for site in model.lora.sites for block in site.blocks}
 
 
-def _merged(model: nnx.Module, unquantized: bool) -> Iterator[tuple[str, np.ndarray]]:
-    """The tensors of the checkpoint with what the adapters add."""
+def _merged(model: nnx.Module, unquantized: bool, dtype: np.dtype[Any] | None) -> Iterator[tuple[str, np.ndarray]]:
+    """The tensors of the checkpoint with what the adapters add, in their types, or in one."""
     state, scales = adapter_state(model), _scales(model)
     left = set(scales)
-    for name, tensor in tensors_of(model, unquantized=unquantized):
+    for name, tensor in tensors_of(model, unquantized=unquantized, unrounded=dtype is not None):
         linear = name.removesuffix(".weight")
         if linear in scales:
             a, b = (state[f"base_model.model.{linear}.lora_{letter}.weight"] for letter in "AB")
             added = scales[linear] * (b.astype(np.float32) @ a.astype(np.float32))
-            tensor = (tensor.astype(np.float32) + added).astype(tensor.dtype)
+            tensor = (tensor.astype(np.float32) + added).astype(dtype or tensor.dtype)
             left.discard(linear)
         yield name, tensor
     if left and jax.process_index() == 0:

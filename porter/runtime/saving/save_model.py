@@ -80,11 +80,13 @@ def save_whole(
     write_json(folder / "config.json", _config(info.config, dtype or _dtype(_parameters(model)), info.vocabulary))
 
 
-def tensors_of(model: nnx.Module, *, unquantized: bool = False) -> Iterator[tuple[str, np.ndarray]]:
+def tensors_of(
+    model: nnx.Module, *, unquantized: bool = False, unrounded: bool = False
+) -> Iterator[tuple[str, np.ndarray]]:
     """Name and value of every tensor of the checkpoint that the model was loaded from, as it is now.
 
     Weights that are held in 4 or 8 bits come as what the model multiplies by, in the dtype of the embedding; with
-    `unquantized` as the checkpoint has them.
+    `unquantized` as the checkpoint has them; with `unrounded` all that the model holds as it was loaded.
     """
     info, parameters, held = model.porter, _parameters(model), held_weights(model)
     source = Path(info.path)
@@ -98,7 +100,9 @@ def tensors_of(model: nnx.Module, *, unquantized: bool = False) -> Iterator[tupl
             yield name, _read(source / headers[name].file, name).astype(_dtype(parameters))
             continue
         value = parameters[tensor.tunix] if weight is None else weight.dequantized(_dtype(parameters))
-        yield name, np.ascontiguousarray(weights.to_hf(tensor, to_host(value)))
+        array = np.ascontiguousarray(weights.to_hf(tensor, to_host(value)))
+        own = _read(source / headers[name].file, name) if unrounded else array
+        yield name, own if own.shape == array.shape and np.array_equal(own.astype(array.dtype), array) else array
     for name in plan.other:
         if name != "lm_head.weight":  # a tied head that the checkpoint repeats would keep the old embedding
             yield name, _read(source / headers[name].file, name)
