@@ -314,7 +314,7 @@ def test_a_block_of_spaces_in_a_file_of_tabs_stays_one() -> None:
 
 def test_what_is_the_same_for_all_trainers_of_a_file_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr("porter.engine.reading.launch.usual_launch", lambda *given: asked.append(given))
+    monkeypatch.setattr("porter.engine.reading.launched.launch.usual_launch", lambda *given: asked.append(given))
     port(sft_script(after="trainer.train()\n" + "".join(f"t{n} = SFTTrainer(model, args)\n" for n in range(3))))
     assert len(asked) == 1
 
@@ -354,7 +354,7 @@ def test_a_mistake_of_ours_is_a_finding_and_ends_no_folders_port(
             raise KeyError("odd")
 
     monkeypatch.delenv("TPU_PORT_TRACEBACK", raising=False)
-    monkeypatch.setattr("porter.engine.reading.launch.usual_launch", wrong)
+    monkeypatch.setattr("porter.engine.reading.launched.launch.usual_launch", wrong)
     for name in ("broken.py", "train.py"):
         (tmp_path / name).write_text(sft_script())
     ports = port_tree(tmp_path, Options()).ports

@@ -37,6 +37,7 @@ BAD = [
     (MATCH, '[[shown]]\nby = "Acme"\npattern = "Acme"', "which names no library", "pack.toml:4"),
     (MATCH, "evidence = 3", "evidence is 3", "pack.toml:1"),
     (MATCH, "rewrite = [3]", "has a rewrite 3", "pack.toml:1"),
+    (MATCH, '[facts]\nprinted_batch = ["Rows = (\\\\d+)"]', "printed_batch has 'Rows", "pack.toml:4"),
     (MATCH, '[facts]\ngpu_side = "acme"', "gpu_side is 'acme'", "pack.toml:4"),
 ]
 

@@ -35,6 +35,8 @@ PACKAGES = (
 # Those that hold no import names: words, names of what pip installs, names with `*` for any part of a word.
 WORDS = ("gpu_distributions", "core_distributions", "beside_distributions", "adapter_words", "shards_weights")
 OPEN = ("kept_models",)
+SHOWN = ("printed_batch",)  # patterns of what libraries print
+BATCH = {"rows", "per_device", "accumulation", "gpus"}  # the numbers that these name
 WORD = re.compile(r"[a-z0-9][a-z0-9-]*")
 INSTALLS = re.compile(r"\w+=\w*|@model\.\w+\(\)|\w+\.\w+\(\)")
 NAMES = re.compile(r"[\w*]+(?:\.[\w*]+)+")  # import names, in which `*` is any part of a word
@@ -87,6 +89,7 @@ class Facts:
     seeds_python: tuple[str, ...] = ()  # those that seed Python's
     trains: tuple[str, ...] = ()  # functions and classes that train a model in a way that no rule reads
     starts: tuple[str, ...] = ()  # functions that start another program, by its words or as one text
+    printed_batch: tuple[str, ...] = ()  # patterns of lines that tell a run's batch, as `Shown` tells releases
     # Names that the releases of a port have no more, with what does the same; modules that no package brings, with the
     # notebook service that has them.
     gone: tuple[tuple[str, str], ...] = ()
@@ -160,6 +163,9 @@ def read_facts(data: Mapping[str, Any], manifest: Path, line: int) -> Facts:
         if not isinstance(names, list):
             raise InputError(f"{word} is {names!r}", manifest, line, fix="write a list of names")
         for name in names:
+            if word in SHOWN:
+                _check_pattern(word, name, manifest, line)
+                continue
             pattern = WORD if word in WORDS else NAMES if word in OPEN else None
             if pattern is not None and isinstance(name, str) and pattern.fullmatch(name):
                 continue
@@ -168,6 +174,17 @@ def read_facts(data: Mapping[str, Any], manifest: Path, line: int) -> Facts:
             else:
                 check_class(name, manifest, line)
     return Facts(**{word: tuple(names.items() if word in SAID else names) for word, names in data.items()})
+
+
+def _check_pattern(word: str, pattern: object, manifest: Path, line: int) -> None:
+    """InputError where a pattern is none, or names no number of a batch."""
+    try:
+        named = {*re.compile(str(pattern)).groupindex}
+    except re.error:
+        named = set()
+    if not named or not named <= BATCH:
+        fix = f"write 'Rows of a step = (?P<rows>[\\d,]+)', with groups of {', '.join(sorted(BATCH))}"
+        raise InputError(f"{word} has {pattern!r}", manifest, line, fix=fix)
 
 
 def _check_said(word: str, names: object, manifest: Path, line: int) -> None:

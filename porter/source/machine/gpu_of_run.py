@@ -35,6 +35,7 @@ CAPABILITIES = {
 }
 USUAL = (8, 0)  # bf16, no fp8: what a script is taken to have run on that names no GPU
 FITS = re.compile(rf"({'|'.join(sorted(CAPABILITIES, key=len, reverse=True))})(?![a-z0-9])", re.IGNORECASE)
+KAGGLE = {"nvidiaTeslaT4": 2, "nvidiaTeslaP100": 1}  # GPUs of its machines
 # How nvidia-smi, torch and Unsloth print a GPU's name: Tesla T4, NVIDIA A100-SXM4-40GB, NVIDIA GeForce RTX 4090.
 PRINTED = re.compile(
     rf"(?:NVIDIA|Tesla)(?: GeForce| RTX)*[ -]({'|'.join(sorted(CAPABILITIES, key=len, reverse=True))}|[2-5]0[5-9]0)"
@@ -158,6 +159,15 @@ def _in_notebook(module: Module) -> GpuOfRun | None:
         if (found := _known(said, f"the notebook's metadata name it for {service.capitalize()}")) is not None:
             return found
     return None
+
+
+def kaggle_gpus(module: Module) -> int:
+    """How many GPUs the machine has that a notebook's metadata name for Kaggle: its T4 are two; 0 where none does."""
+    if module.notebook is None:
+        return 0
+    document = json.loads(module.notebook.raw.removeprefix("\ufeff"))
+    said = _member(_member(_member(document, "metadata"), "kaggle"), "accelerator")
+    return KAGGLE.get(said, 0) if isinstance(said, str) else 0
 
 
 def _printed(document: Any) -> Iterator[str]:

@@ -74,6 +74,17 @@ def told_by(raw: str, library: str, shown: Sequence[Shown]) -> tuple[str, list[P
     return found[0].where, [pin for pin in (least, most) if pin is not None]
 
 
+def numbers_by(raw: str, patterns: Sequence[str]) -> dict[str, frozenset[int]]:
+    """The whole numbers that a notebook's outputs show, by the groups of `patterns` that name them."""
+    found: dict[str, set[int]] = {}
+    for pattern in patterns:
+        for match in re.finditer(pattern, _outputs(raw)):
+            for name, text in match.groupdict().items():
+                if text:
+                    found.setdefault(name, set()).add(int(text.replace(",", "")))
+    return {name: frozenset(numbers) for name, numbers in found.items()}
+
+
 def left_by(runs: Sequence[tuple[str, str]], library: str, shown: Sequence[Shown]) -> Iterator[tuple[str, str]]:
     """The files that runs have left, each where it lies and what it holds, that name a release of `library`."""
     for where, held in runs:

@@ -5,23 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ...recipe import Fate, Field, Origin, Severity, Value, literal_code
-from ...runtime.settings.zero_config import IGNORED, is_ignored, row_of
-from ...source.launch.settings import INLINE
-from ...source.launch.usual_launch import UsualLaunch, usual_launch
-from ..packs.said_by_packs import launchers
-from ..script.fill_from_tables import judge
-from ..script.training import Training
-from ..steps.step import Phase, step
-from .master_weights import each_load, settle_masters
-from .precision import read_precision, under_fsdp
+from ....recipe import Fate, Field, Origin, Severity, Value, literal_code
+from ....runtime.settings.zero_config import IGNORED, is_ignored, row_of
+from ....source.launch.settings import INLINE
+from ....source.launch.usual_launch import UsualLaunch, usual_launch
+from ...packs.said_by_packs import launchers
+from ...script.fill_from_tables import judge
+from ...script.training import Training
+from ...steps.step import Phase, step
+from ..master_weights import each_load, settle_masters
+from ..precision import read_precision, under_fsdp
+from .shown_batch import shown_batch
 
 MIXED, ASKED = "mesh.mixed_precision", "precision.bf16"
 HALF = ("bf16", "fp16")
 
 
 @step(
-    Phase.READ, of="trainer", reads=("settings", "script values", "pack values", "arguments_object"), fills=("values",)
+    Phase.READ,
+    of="trainer",
+    reads=("settings", "script values", "pack values", "arguments_object", "config"),
+    fills=("values",),
 )
 def read_launch(porting: Training) -> None:
     """The launch config's processes and settings, each with its fate; they go over the script's own."""
@@ -79,6 +83,10 @@ def read_launch(porting: Training) -> None:
             message = f"No launch config, but {said}: the port takes one, with a batch {usual.processes} times smaller."
             named = f"--launch-config {usual.file}" if usual.file else f"--processes {usual.processes}"
             fix, severity = f"Give {named} if the GPU run was started so, --processes 1 if not.", "warning"
+        elif (shown := shown_batch(porting)) is not None:
+            message, fix, severity = shown.message, shown.fix, "info" if shown.sure else "warning"
+            if shown.processes > 1:
+                values["mesh.processes"] = Value("default", str(shown.processes))
         porting.find("TP401", severity, message, fix, porting.trainer.line, porting.trainer.column)
     porting.fill(values)
     mixed = values.get(MIXED)
