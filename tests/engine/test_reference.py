@@ -221,6 +221,24 @@ def test_adapters_that_are_put_in_twice_are_an_error() -> None:
     twice = adapted("DPO").replace("train_dataset=rows,\n", "peft_config=LoraConfig(r=8), train_dataset=rows,\n")
     found = port(twice, source_trl="0.22.0")
     assert [one.severity for one in found.findings if "what was learned is lost" in one.message] == ["error"]
+    assert "nnx.clone" not in found.after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("trainer = ", "model = get_peft_model(model, LoraConfig(r=8))\ntrainer = "),
+        ("sft = ", "other = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-1.7B')\nsft = "),
+    ],
+    ids=["its own PeftModel", "of another model"],
+)
+def test_adapters_that_the_trainer_before_has_not_put_into_its_model(old: str, new: str) -> None:
+    text = "from peft import get_peft_model\n" + adapted("DPO").replace(old, new)
+    if "other" in new:
+        text = text.replace("sft = SFTTrainer(model=model", "sft = SFTTrainer(model=other")
+    found = port(text, source_trl="0.22.0")
+    assert not any("takes it for a whole model" in one.message for one in found.findings)
+    assert "with the adapters that it has" not in found.after, found.after
 
 
 @pytest.mark.parametrize(
@@ -257,7 +275,11 @@ def dpo(model):
 
 @pytest.mark.parametrize(
     ("calls", "twice"),
-    [("sft(model)\ndpo(model)", True), ("if len(rows) > 9:\n    sft(model)\nelse:\n    dpo(model)", False)],
+    [
+        ("sft(model)\ndpo(model)", True),
+        ("def again(n):\n    sft(model)\n    again(n - 1)\nagain(3)\ndpo(model)", True),
+        ("if len(rows) > 9:\n    sft(model)\nelse:\n    dpo(model)", False),
+    ],
 )
 def test_functions_of_which_one_runs_put_adapters_in_once(calls: str, twice: bool) -> None:
     head, _, made = changed("DPO", "").replace("rows,\n", "rows, peft_config=LoraConfig(r=8),").partition("trainer =")

@@ -62,6 +62,10 @@ trainer.train()
 
 BESIDE = "# pip install unsloth=={} trl=={}\n"
 TWO = "'out', per_device_train_batch_size=2"
+MASKED = """\
+from unsloth.chat_templates import train_on_responses_only
+trainer = train_on_responses_only(trainer, instruction_part='### Q', response_part='### A')
+trainer.train()"""
 SEE = "a row then sees those in front of it in its micro-batch"
 
 
@@ -96,6 +100,7 @@ def test_rows_that_saw_each_other_are_said(unsloth: str, trl: str, config: str, 
         (f"args=SFTConfig({TWO}), ", ""),
         ("FastLanguageModel", "FastModel"),  # whose models are transformers', which part rows by their positions
         ("tokenizer)", "tokenizer, data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False))"),
+        ("trainer.train()", MASKED),
     ],
 )
 def test_rows_that_unsloth_left_apart_are_not_said(old: str, new: str) -> None:
@@ -103,3 +108,16 @@ def test_rows_that_unsloth_left_apart_are_not_said(old: str, new: str) -> None:
     text = script(TWO)
     assert old in text and SEE in str(port(head + text).findings)
     assert SEE not in str(port(head + text.replace(old, new)).findings)
+
+
+@pytest.mark.parametrize(
+    ("unsloth", "text"),
+    [
+        ("2026.1.3", script(TWO, ", data_collator=None")),
+        ("2025.12.4", script(TWO).replace("'unsloth/Qwen3-0.6B'", "'unsloth/gemma-2-2b'")),
+        ("2026.1.3", script("'out', per_device_train_batch_size=1", ", eval_dataset=rows")),
+    ],
+    ids=["no collator", "Gemma 2 before 2025.12.5", "rows of an evaluation"],
+)
+def test_rows_that_saw_each_other_all_the_same(unsloth: str, text: str) -> None:
+    assert SEE in str(port(BESIDE.format(unsloth, "0.18.2") + text).findings)

@@ -39,6 +39,7 @@ SEEDED = "\nset_seed(3407)  # Unsloth's get_peft_model seeds what {} draws by\n"
         ("rows = train_test_split(rows, shuffle=False)[0]", ""),
         ("rows = train_test_split(rows, random_state=1)[0]", ""),
         ("rows = rows.shuffle(3)", ""),
+        ("rows = rows.shuffle(**given)", ""),
         ("rows = rows[np.random.default_rng(1).permutation(9)]", ""),
         ("rows = random.Random(1).sample(rows, 9)", ""),
     ],
@@ -57,6 +58,23 @@ def test_the_scripts_own_random_state_and_its_own_function_of_that_name() -> Non
     after = port(DRAWN.format(above=own, adapted="model = adapted(model)", below="rows = rows.shuffle()")).after
     assert "\n    transformers.set_seed(SEED)  # Unsloth's" in after and "    return rt.apply_lora(" in after, after
     assert "import transformers\n" in after
+    above = f"{own}\nrows = rows.shuffle()"
+    assert "set_seed(SEED)" not in port(DRAWN.format(above=above, adapted="model = adapted(model)", below="")).after
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(model, r=8)", "(model, r=8, random_state=None)"),  # which seeds nothing
+        ("FastLanguageModel.get_peft_model(model, r=8)", "get_peft_model(model, LoraConfig(r=8))"),
+    ],
+)
+def test_what_seeds_nothing(old: str, new: str) -> None:
+    text = DRAWN.format(
+        above="from peft import LoraConfig, get_peft_model", adapted=ADAPTED, below="rows = rows.shuffle()"
+    )
+    assert "set_seed(3407)" in port(text).after
+    assert "set_seed(" not in port(text.replace(old, new)).after
 
 
 def test_what_shares_its_line_is_said_to_be_unseeded() -> None:

@@ -10,10 +10,11 @@ import libcst as cst
 from ....source.calls import calls_of, function_around, named_arguments
 from ....source.module import Module
 from ..fill_from_tables import argument_at, trainers_known
-from ..flow import origins
+from ..flow import origins, put_in_again
 from ..sites import Site
 from ..trainers import are_apart
 from ..training import Training
+from .reaching import reaching
 
 TRAINERS = ("the trainers with their models",)
 ADAPTING = ("the trainers that put adapters in",)
@@ -28,7 +29,9 @@ def was_trained(porting: Training) -> bool:
 def has_anothers_adapters(porting: Training) -> bool:
     """Whether a trainer in front of this one puts adapters into the model that both get: that is done in place, and
     this one, which gets the bare model, trains them without knowing of them."""
-    return porting.inject is None and not _gets_config(porting, porting.trainer) and _puts_adapters_in(porting)
+    if porting.inject is not None or _gets_config(porting, porting.trainer) or _is_wrapped_again(porting):
+        return False
+    return _puts_adapters_in(porting)
 
 
 def puts_in_twice(porting: Training) -> bool:
@@ -42,6 +45,14 @@ def _puts_adapters_in(porting: Training) -> bool:
         porting.answers[ADAPTING] = frozenset(site.node for site in trainers if _gets_config(porting, site))
     adapting: frozenset[cst.CSTNode] = porting.answers[ADAPTING]
     return bool(adapting) and any(_trainers_before(porting, adapting))
+
+
+def _is_wrapped_again(porting: Training) -> bool:
+    """Whether get_peft_model, or a PeftModel, behind the trainer before gives the model: it knows its adapters."""
+    module, trainer = porting.module, porting.trainer
+    model = trainer.argument("model") if trainer is not None else None
+    held = reaching(module, model.node) if model is not None and isinstance(model.node, cst.Name) else []
+    return bool(held) and all(binding.value in put_in_again(module) for binding in held)
 
 
 def _gets_config(porting: Training, trainer: Site | None) -> bool:
