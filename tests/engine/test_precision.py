@@ -349,4 +349,4 @@ def test_a_merge_of_a_base_that_peft_has_made_float32(
     found = port(script)
     merge = f"rt.merge_and_unload(model{', dtype=jnp.float32' * unrounded}).save_pretrained('merged')"
     assert (merge in found.after) is merges
-    assert ("dtype=jnp.float32" in found.after) == (prepared and bf16 == "False" and not load)
+    assert ("mesh, dtype=jnp.float32" in found.after) == (prepared and bf16 == "False" and not load)
