@@ -125,6 +125,22 @@ def test_nothing_of_conversations_is_told_of_rows_that_are_texts(
     )
 
 
+def test_the_model_that_a_parser_takes_by_default_is_meant(tmp_path: Path) -> None:
+    asks = """\
+import argparse
+from transformers import AutoModelForCausalLM
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", default="{}")
+args = parser.parse_args()
+"""
+    loaded = "AutoModelForCausalLM.from_pretrained(args.model)"
+    for model, starts in (("Qwen/Qwen2.5-0.5B", False), ("mistralai/Mistral-7B-v0.1", True)):
+        text = asks.format(model) + SCRIPT.format("", ", bf16=True").replace('"mistralai/Mistral-7B-v0.1"', loaded)
+        folder = tmp_path / model.partition("/")[0]
+        folder.mkdir()
+        assert ("start token" in said(committed(folder, "2025-05-05", text))) is starts
+
+
 TRAINER = """\
 from datasets import load_dataset
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments

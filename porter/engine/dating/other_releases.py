@@ -24,6 +24,7 @@ from ..script.training import Training
 from ..steps.step import Phase, step
 from .asked import pins_for, takes_one_of
 from .evidence import IN_EFFECT, SOURCES, evidence, releases_with_all, short_version
+from .model_families import models_loaded
 from .release import release_of
 
 READ_AS = "the release that it is read as"  # the key of what is said where nothing differs
@@ -158,13 +159,9 @@ def _lost_on(porting: Training) -> datetime.date:
 def _habits(porting: Training, site: Site, library: str, fitting: Sequence[str], at: int) -> Iterator[Difference]:
     kind = table_of(porting, site).kind
     packs = [pack for pack in porting.packs if library in pack.reads]
-    model = porting.known("model.id")
-    has = {
-        one.name
-        for pack in packs
-        for one in pack.habits.tokenizers
-        if isinstance(model, str) and one.have(model, porting.module.text)
-    }
+    models, text = [*models_loaded(porting)], porting.module.text
+    tokenizers = [one for pack in packs for one in pack.habits.tokenizers]
+    has = {one.name for one in tokenizers if models and all(one.have(model, text) for model in models)}
     rows = site.argument("train_dataset")
     texts = rows is not None and made_columns(porting.module, rows.node) == {TEXT}
     for habit in (each for pack in packs for each in pack.habits.each):
