@@ -26,7 +26,7 @@ from ..batches.arrays import Batch, divisible
 from ..facts.files import to_host
 from ..facts.lengths import rounded
 from ..facts.releases import release
-from ..facts.releases.unsloth_grpo import parts_of, settings_of_loss, settled_by_config
+from ..facts.releases.unsloth_grpo import settings_of_loss, settled_by_config
 from ..generation.prompts import (
     check_context,
     micro_steps_of,
@@ -50,6 +50,7 @@ from .prompt_order import PromptOrder
 from .reference import logps_of, reference_logps
 from .rewards import RewardFunc, Rewards, TrainerState, group_advantages
 from .rollout import Rollout
+from .row_divisors import row_divisors
 
 OTHER = ("prompt", "completion", "completion_ids")  # columns that reward functions don't get as such
 
@@ -355,32 +356,16 @@ class GRPOBatches:
 
     def _scale(self, parts: list[list[Rollout]]) -> np.ndarray:
         """What each row's tokens count, so that the mean over the micro-batches of a step is TRL's loss."""
-        rows = list(itertools.chain(*parts))
-        tokens = np.array([max(rollout.trained, 1) for rollout in rows], np.float32)
-        steps = len(parts) if self._divides_by_made else self._source[1]
-        kind, count = self.loss.divides_by, np.concatenate([np.full(len(part), len(part) * steps) for part in parts])
-        if kind == "row":
-            divisor = tokens * count
-        elif kind == "length":
-            divisor = count * self._completion_length
-        elif kind == "rows":
-            divisor = count
-        elif kind == "batch":
-            share = len(parts) / self._parts  # of the generation batch
-            divisor = np.array([max(rollout.tokens, 1) * share for rollout in rows], np.float32)
-            divisor *= np.concatenate([np.full(len(part), self._loss_parts_of(part)) for part in parts])
-        else:
-            divisor = np.concatenate([self._micro_tokens(part) for part in parts]) * steps * self._processes
-        return (self._micro_batches / divisor).astype(np.float32)
-
-    def _micro_tokens(self, part: list[Rollout]) -> np.ndarray:
-        """For each row the trained tokens of its micro-batch on its process, or of its part of that times the parts."""
-        parts = self._loss_parts_of(part)
-        trained = np.array([rollout.trained for rollout in part], np.float32).reshape(self._processes * parts, -1)
-        return np.repeat(np.maximum(trained.sum(axis=1), 1), trained.shape[1]) * parts
-
-    def _loss_parts_of(self, part: list[Rollout]) -> int:
-        return parts_of(len(part) // self._processes, self._loss_parts)
+        divisors = row_divisors(
+            parts,
+            self.loss.divides_by,
+            length=self._completion_length,
+            steps=len(parts) if self._divides_by_made else self._source[1],
+            dealt=self._parts,
+            processes=self._processes,
+            loss_parts=self._loss_parts,
+        )
+        return np.asarray(self._micro_batches / divisors, np.float32)
 
     def _micro(self, rollouts: list[Rollout], scale: np.ndarray, shares: np.ndarray) -> Iterator[Batch]:
         for start in range(0, self._micro_batches * self.batch_size, self.batch_size):
