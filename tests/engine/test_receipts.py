@@ -234,3 +234,46 @@ def test_receipts_do_not_depend_on_the_name_of_the_script(path: str) -> None:
 def test_a_folder_with_checkpoints_that_ends_a_run_anew_is_said(keywords: str, said: bool) -> None:
     (row,) = [row for row in port(sft_script(config=f", {keywords}")).fields if row.source == "SFTConfig.output_dir"]
     assert row.fate == "exact" and ("finds checkpoints there ends" in row.reason) is said
+
+
+DECIDED = """\
+from transformers import TrainerCallback, TrainingArguments
+from trl import SFTTrainer
+from unsloth import FastLanguageModel, is_bfloat16_supported
+
+
+class Where(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        print(args.output_dir)
+
+
+def make(model, tokenizer, rows, out):
+    return SFTTrainer(
+        model=model,
+        tokenizer=tokenizer,
+        train_dataset=rows,
+        args=TrainingArguments(
+            per_device_train_batch_size=1,  # fits
+            fp16=not is_bfloat16_supported(),
+            bf16=is_bfloat16_supported(),
+            learning_rate=1e-4,
+            output_dir=out,
+        ),
+    )
+
+
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", load_in_4bit=False)
+trainer = make(FastLanguageModel.get_peft_model(model), tokenizer, [{"text": "a"}], "out")
+trainer.add_callback(Where())
+trainer.train()
+"""
+
+
+def test_keywords_of_a_moved_config_whose_values_were_decided_have_their_lines() -> None:
+    """`fp16=not is_bfloat16_supported()` is `fp16=False` before the object moves into a statement of its own."""
+    found = port(f"# pip install unsloth==2025.8.9\n{DECIDED}")
+    assert "    training_args = TrainingArguments(\n" in found.after and "fp16=False" in found.after
+    rows = {each.source.rpartition(".")[2]: each for each in found.recipe.fields if "TrainingArguments." in each.source}
+    for name in ("per_device_train_batch_size", "fp16", "bf16", "learning_rate", "output_dir"):
+        assert rows[name].places[0].text.strip().startswith(f"{name}="), name
+    assert not any("no line of the port" in each.message for each in found.findings)

@@ -6,6 +6,7 @@ the port, whatever a table promised of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -136,13 +137,26 @@ def marked_code(porting: Porting, node: cst.CSTNode | None, text: str) -> str:
         return text
     module = porting.module
     start, end = module.span(node)
-    if module.text[start:end] != text:
-        return text
     arguments = [argument for site in porting.sites if start <= site.start < end for argument in site.arguments]
     offsets = {module.offset(argument.line, argument.column): argument for argument in arguments}
-    for offset in sorted((offset for offset in offsets if start <= offset < end), reverse=True):
-        text = text[: offset - start] + mark_of(porting, [offsets[offset]]) + text[offset - start :]
+    inside = {offset - start: offsets[offset] for offset in sorted(offsets) if start <= offset < end}
+    if module.text[start:end] != text:
+        inside = _found_in(text, inside.values())
+    for place in sorted(inside, reverse=True):
+        text = text[:place] + mark_of(porting, [inside[place]]) + text[place:]
     return text
+
+
+def _found_in(text: str, arguments: Iterable[Argument]) -> dict[int, Argument]:
+    """Where keywords stand in code whose values were decided, `fp16=False`: each behind the one before it."""
+    found: dict[int, Argument] = {}
+    behind = 0
+    for argument in arguments:
+        place = re.compile(rf"(?<![\w.]){re.escape(argument.name)}[ \t]*=(?!=)").search(text, behind)
+        if argument.name and place is not None:
+            found[place.start()] = argument
+            behind = place.end()
+    return found
 
 
 def stays(porting: Porting, arguments: Iterable[Argument]) -> None:
