@@ -48,6 +48,18 @@ def test_others_that_fit_are_named(tmp_path: Path) -> None:
     assert told and "learning_rate" not in told and "packing" not in told
 
 
+def test_the_nearest_are_told_and_no_default_that_trains_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = committed(tmp_path, "2025-08-10", SCRIPT.format("", ", packing=True"))
+    nearest, _, more = said(script).rpartition("; and ")
+    assert nearest.count(": ") == 4 and more.partition(" ")[2] == "more."
+    monkeypatch.setattr("porter.engine.dating.other_releases.MOST", 99)
+    whole = said(script)
+    assert whole.startswith(f"{nearest}; ") and whole.count(": ") == 4 + int(more.partition(" ")[0])
+    assert "learning_rate=5e-05" in whole and "logging_steps" not in whole
+
+
 @pytest.mark.parametrize(
     ("more", "day", "beside"),
     [
