@@ -13,6 +13,7 @@ import pytest
 from porter.engine.packs.habits import read_habits
 from porter.errors import InputError
 from porter.front.port_file import port_file
+from porter.port import Options
 from porter.releases.history import history
 from porter.runtime.facts.field_tables import version_key
 from porter.runtime.facts.releases import Release
@@ -72,6 +73,12 @@ def test_nothing_is_said_of_a_release_that_is_known(
     tmp_path: Path, more: str, day: str, beside: dict[str, str]
 ) -> None:
     assert not said(committed(tmp_path, day, SCRIPT.format(more, ", packing=True"), **beside))
+
+
+def test_a_release_that_is_said_is_the_only_one(tmp_path: Path) -> None:
+    script = committed(tmp_path, "2025-03-10", SCRIPT.format("", ", packing=True"))
+    found = port_file(script, Options(source_trl="0.15.2")).findings
+    assert not any("some train otherwise" in each.message for each in found)
 
 
 def test_what_the_script_sets_is_no_default(tmp_path: Path) -> None:
@@ -162,6 +169,22 @@ rows = load_dataset("json", data_files="tokens.jsonl", split="train")
 trainer = Trainer(model, TrainingArguments("out", gradient_accumulation_steps=4{}), train_dataset=rows)
 trainer.train()
 """
+
+
+@pytest.mark.parametrize(
+    ("more", "pins", "told"),
+    [
+        ("", "", "4.38 to 4.45.2: a step's loss is the mean of its micro-batches' means."),
+        ("", "transformers==4.49.0\n", ""),
+        ("import trl\n", "", ""),  # beside which no older one was installed on that day
+    ],
+)
+def test_releases_of_a_trainer_of_transformers(tmp_path: Path, more: str, pins: str, told: str) -> None:
+    found = said(committed(tmp_path, "2025-03-10", more + TRAINER.format(""), requirements_txt=pins))
+    assert (
+        found.startswith("Read as transformers 4.49.0, ") is bool(told) and found.endswith(told) and "TRL" not in found
+    )
+    assert bool(found) is bool(told)
 
 
 @pytest.mark.parametrize(("pins", "drawn"), [("", True), ("trl==0.9.4\n", False), ("peft==0.11.1\n", False)])
