@@ -20,6 +20,7 @@ LOGGED = {
     "rloo": _SAMPLED,
 }
 WITHOUT_LOGITS = ("mean_token_accuracy", "entropy")  # not with Liger's kernels
+OF_ROWS = "kl of the log lines is a mean over tokens, as TRL's; Unsloth's is over the means of the completions"
 ROWS = (".logging_steps", ".report_to")  # where it is said, the first that the script sets
 
 
@@ -29,23 +30,30 @@ def say_logged(porting: Training) -> None:
     site = porting.trainer
     if site is None or porting.loop is not None:
         return
-    if porting.known("log.strategy") == "no" or _is_rewritten(porting, site):  # Unsloth's logs none
+    if porting.known("log.strategy") == "no":
+        return
+    kind = table_of(porting, site).kind
+    if _is_rewritten(porting, site):  # Unsloth's logs none of these, and its own divergence
+        if kind == "grpo" and porting.known("loss.beta") != 0:
+            _say(porting, site, OF_ROWS)
         return
     release = plain_version(porting.versions.get("trl", ""))
-    logged = LOGGED.get(table_of(porting, site).kind, {})
+    logged = LOGGED.get(kind, {})
     names = [name for name, since in logged.items() if not release or version_key(release) >= since]
     liger = porting.config.argument("use_liger_kernel", "use_liger") if porting.config is not None else None
     if liger is not None and not liger.value.is_literal(None, False):
         names = [name for name in names if name not in WITHOUT_LOGITS]
-    if not names:
-        return
-    lacking = f"the log lines have TRL's loss, not its {_listed(names)}"
+    if names:
+        _say(porting, site, f"the log lines have TRL's loss, not its {_listed(names)}")
+
+
+def _say(porting: Training, site: Site, said: str) -> None:
     for suffix in ROWS:
         if rows := [row for row in porting.fields if row.source.endswith(suffix)]:
             for row in rows:
-                porting.change_fate(row.source, reason=f"{row.reason}; {lacking}" if row.reason else lacking)
+                porting.change_fate(row.source, reason=f"{row.reason}; {said}" if row.reason else said)
             return
-    porting.find(site.rule, "info", f"{lacking[0].upper()}{lacking[1:]}.", "", site.line, site.column)
+    porting.find(site.rule, "info", f"{said[0].upper()}{said[1:]}.", "", site.line, site.column)
 
 
 def _is_rewritten(porting: Training, site: Site) -> bool:

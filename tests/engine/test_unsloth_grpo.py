@@ -218,3 +218,11 @@ def test_padding_is_said_where_several_prompts_may_be_sampled_together(more: str
     text = grpo(f"per_device_train_batch_size={more}", pins="unsloth==2025.8.6 trl==0.19.1")
     found = port(text).findings
     assert any("seeing the padding" in each.message for each in found)
+
+
+@pytest.mark.parametrize(("config", "said"), [("beta=0.04", 1), ("beta=0.0", 0)])
+def test_its_logged_divergence_is_a_mean_over_completions(config: str, said: int) -> None:
+    found = port(grpo(config))
+    reasons = [row.reason for row in found.fields] + [finding.message for finding in found.findings]
+    told = [reason for reason in reasons if "kl of the log lines is a mean over tokens" in reason.replace("Kl", "kl")]
+    assert len(told) == said
