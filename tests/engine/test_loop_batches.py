@@ -67,6 +67,20 @@ def test_rows_that_stand_in_front_of_the_loop_are_said(loop: str, reason: str) -
 
 
 @pytest.mark.parametrize(
+    ("call", "loss"),
+    [
+        ("model(input_ids=ids)", "out.loss"),
+        ("model(input_ids=ids, labels=ids)", "out.score"),
+    ],
+)
+def test_a_loss_that_the_model_does_not_compute_is_said(call: str, loss: str) -> None:
+    head, _, _ = DRAWN.partition("drawn = ")
+    steps = f"    {loss}.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n"
+    found = port(f"{head}ids = tokenizer('a text')['input_ids']\nfor step in range(20):\n    out = {call}\n{steps}")
+    assert any("not the one that the model computes" in each.message for each in found.findings), found.findings
+
+
+@pytest.mark.parametrize(
     ("before", "after", "status"),
     [("", "", "ported"), ("", "print(next(drawn))\n", "partial"), ("print(next(iter(loader)))\n", "", "partial")],
 )
