@@ -23,10 +23,14 @@ def drop_dead_code(porting: Porting) -> None:
     module = porting.module
     if "unsloth" not in module.roots:
         return
+    found = []
     for node in module.parents:
         if not isinstance(node, cst.If) or not is_false(node.test) or node.orelse is not None:
             continue
         if not is_elif(module, node) and re.search(OF_UNSLOTH, module.code(node)):
-            message = "This block never runs and would need Unsloth: it is taken out."
-            porting.find(ID, "info", message, "", *module.location(node))
+            found.append(node)
             porting.remove_statement(node, ID, "it never runs, and would need Unsloth")
+    if found:
+        many = f"{len(found)} blocks from here on never run and would need Unsloth: they are taken out."
+        message = many if len(found) > 1 else "This block never runs and would need Unsloth: it is taken out."
+        porting.find(ID, "info", message, "", *min(module.location(node) for node in found))

@@ -105,12 +105,14 @@ def _concerns(porting: Training) -> bool:
 def _say(porting: Training, names: list[str], effects: str, *, cut: bool) -> None:
     followed, site = is_followed(porting), porting.trainer
     assert site is not None
-    which = f"Unsloth {unsloth_version(porting)}" if followed else "Unsloth from 2025.5.8 to 2026.10.7"
+    known = names_release(porting)
+    which = f"Unsloth {unsloth_version(porting)}" if known else "Unsloth from 2025.5.8 to 2026.10.7"
     given = f"SFTTrainer's {', '.join(f'{name}=' for name in names)}" if names else "the model's max_seq_length"
     does = ", as in the port" if followed else "; the port does what is written"
     message = f"{which} loses {given} beside {_title(porting)}: {effects}{does}."
     pin = "Pin its release (pip install unsloth==VERSION), so that it is known."
-    fix = "Give them to SFTConfig if they are meant." if followed else pin
+    meant = "Give them to SFTConfig if they are meant"
+    fix = f"{meant}." if followed else f"{meant}, or the port what the GPU run had." if known else pin
     severity: Severity = "warning" if "packing" in names or (cut and not followed) else "info"
     porting.find(ID, severity, message, fix, site.line, site.column)
 

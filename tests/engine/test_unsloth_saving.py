@@ -87,3 +87,32 @@ def test_a_script_that_looks_for_older_ggufs_has_their_weights(pin: str, whole: 
 def test_what_the_port_has_not_of_gguf_files_is_an_error(saves: str, says: str) -> None:
     ported = port(script() + saves)
     assert ported.status == "partial" and says in str(ported.findings)
+
+
+@pytest.mark.parametrize(
+    ("release", "load", "ends"),
+    [
+        ("2025.3.19", "", True),
+        ("2025.3.19", ", fast_inference=False", True),
+        ("2025.3.19", ", fast_inference=True", False),
+        ("2026.8.8", "", True),
+        ("2026.8.9", "", False),
+    ],
+)
+def test_save_lora_without_vllm_ends_the_gpu_run(release: str, load: str, ends: bool) -> None:
+    text = script().replace("load_in_4bit=False", f"load_in_4bit=False{load}")
+    found = port(f"# pip install unsloth=={release}\n{text}model.save_lora('out')\n").findings
+    said = next(each for each in found if each.rule == "TP723")
+    assert (said.severity == "warning", f"Unsloth {release} gives a model no save_lora" in said.message) == (ends, ends)
+
+
+def test_blocks_that_never_run_are_told_once() -> None:
+    blocks = "".join(f"if False: model.save_pretrained_merged('{to}', tokenizer)\n" for to in "ab")
+    found = [each for each in port(script() + blocks).findings if each.rule == "TP717"]
+    assert [each.message.partition(" never")[0] for each in found] == ["2 blocks from here on"]
+
+
+def test_the_comment_of_a_last_import_goes_with_it() -> None:
+    text = script().replace("import SFTConfig, SFTTrainer\n", "import SFTConfig, SFTTrainer  # the trainer\n# Rows\n")
+    after = port(text).after
+    assert "from porter import runtime as rt\n\n# Rows\n" in after and "# the trainer" not in after

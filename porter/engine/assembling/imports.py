@@ -319,7 +319,8 @@ def _section_edit(
         _add(groups[home + 1], ours, True)
     start = module.span(section[0])[0]
     stop = module.span(section[-1].body[-1])[1]
-    if section[-1].trailing_whitespace.comment is not None and section[-1] not in gone:
+    whole = len(gone.get(section[-1], ())) in (0, len(aliases_of(section[-1])))  # else its comment stays behind it
+    if section[-1].trailing_whitespace.comment is not None and whole:
         stop = module.span(section[-1])[0] + len(_statement_text(module, section[-1]))
     indent = indentation(module.text, start)
     rendered = [
