@@ -40,6 +40,7 @@ from ..engine.script.training import families as family_tables
 from ..engine.script.uses_of_training import is_in_reach
 from ..runtime.facts.families import families, read_family
 from ..runtime.facts.family import Family
+from ..target.statements.checkpoint_sampling import samples_one_prompt
 from ..target.statements.evaluation import KINDS as WITH_METRICS
 from ..target.statements.evaluation import LOSSES, computes_metrics, evaluation_sets, included, metrics_of, sets_of
 
@@ -91,6 +92,7 @@ __all__ = [
     "puts_in_twice",
     "rest_reads",
     "rewritten_by",
+    "samples_one_prompt",
     "say_float32_between",
     "sets_of",
     "short_name",

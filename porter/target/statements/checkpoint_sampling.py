@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
+from ...engine.script.training import Training
 from ...recipe import Value
 from ...runtime.facts import releases
 from ...runtime.facts.generation_settings import DEFAULTS
@@ -70,3 +71,14 @@ def _say(porting: Porting, fills: str, transformers: str, names: list[str], vllm
     )
     fix = "It says at its start with what. Delete checkpoint_fills= to sample with the keywords as they stand."
     porting.find(site.rule, "info", message, fix, line, column)
+
+
+def samples_one_prompt(porting: Training) -> bool:
+    """Whether the completions that are sampled together surely have one prompt."""
+    if porting.arguments_object or porting.given("rollout.steps") or porting.given("rollout.batch_size"):
+        return False
+    apart = releases.release(plain_version(porting.versions.get("trl", "")) or None).dealing == "in_order"
+    rows, generations = porting.known("batch.per_device"), porting.known("rollout.generations")
+    steps = 1 if apart else porting.known("batch.accumulation", 1)
+    known = isinstance(rows, int) and isinstance(steps, int) and isinstance(generations, int)
+    return known and rows * (steps or 1) <= generations

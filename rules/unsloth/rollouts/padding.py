@@ -8,8 +8,8 @@ From 2025.9.6 on Unsloth moves the padding behind the rows (left_pack_padding in
 from __future__ import annotations
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.runtime import trl_release
-from porter.packs.script import plain_version, version_key
+from porter.packs.script import version_key
+from porter.packs.training import samples_one_prompt
 
 from .._release import unsloth_version
 from .loss import is_its_own, is_own_model
@@ -22,7 +22,7 @@ MOVES_PADDING = (2025, 9, 6)
 @step(Phase.WRITE, of="trainer", reads=("model", "model.id", "batch.per_device"), fills=("said",))
 def say_seen_padding(porting: Porting) -> None:
     """A warning, unless the completions of one prompt alone are padded together."""
-    if not is_its_own(porting) or not is_own_model(porting) or _is_one_prompt(porting):
+    if not is_its_own(porting) or not is_own_model(porting) or samples_one_prompt(porting):
         return
     release, site = unsloth_version(porting), porting.trainer
     assert site is not None
@@ -34,14 +34,3 @@ def say_seen_padding(porting: Porting) -> None:
     message += " that are sampled together differ in length; the port masks it."
     fix = "The same is trained with prompts of one length, or with the completions of one prompt at a time."
     porting.find(PART_OF, "warning", message, fix, site.line, site.column)
-
-
-def _is_one_prompt(porting: Porting) -> bool:
-    """Whether the rows that are padded together have the same prompt."""
-    if porting.arguments_object or porting.given("rollout.steps") or porting.given("rollout.batch_size"):
-        return False
-    apart = trl_release(plain_version(porting.versions.get("trl", "")) or None).dealing == "in_order"
-    rows, generations = porting.known("batch.per_device"), porting.known("rollout.generations")
-    steps = 1 if apart else porting.known("batch.accumulation", 1)
-    known = isinstance(rows, int) and isinstance(steps, int) and isinstance(generations, int)
-    return known and rows * (steps or 1) <= generations
