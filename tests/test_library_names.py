@@ -23,6 +23,7 @@ WORD = re.compile(rf"(?<![a-z0-9])({'|'.join(LIBRARIES)})(?![a-z0-9])", re.IGNOR
 
 # By file, the libraries that stand in its names and in its texts that are names, not sentences.
 KNOWN: dict[str, str] = {
+    "engine/dating/asked.py": "accelerate",
     "engine/dating/evidence.py": "peft transformers trl unsloth",
     "engine/dating/release.py": "accelerate peft transformers trl",
     "engine/dating/row_order.py": "accelerate transformers trl",
