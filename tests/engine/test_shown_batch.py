@@ -83,3 +83,11 @@ def test_a_launch_that_is_known_needs_no_outputs(tmp_path: Path) -> None:
     path.write_text(notebook(cell(SCRIPT, printed(TRANSFORMERS.format(device=1, rows=32)))), "utf-8")
     port = port_file(path, Options(processes=1))
     assert port.recipe.known("mesh.processes") == 1 and not any(each.rule == "TP401" for each in port.findings)
+
+
+@pytest.mark.parametrize(("more", "told"), [(", group_by_length=True", True), (", group_by_length=False", False)])
+def test_rows_that_are_grouped_by_length_are_told(tmp_path: Path, more: str, told: bool) -> None:
+    path, text = tmp_path / "train.ipynb", SCRIPT.replace("accumulation_steps=8", f"accumulation_steps=8{more}")
+    path.write_text(notebook(cell(text, printed(UNSLOTH.format(gpus=2, accumulation=8, rows=16)))), "utf-8")
+    finding = next(each for each in port_file(path).findings if each.rule == "TP401")
+    assert ("grouped rows by length over all" in finding.message) is told

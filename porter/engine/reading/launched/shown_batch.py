@@ -15,6 +15,7 @@ from ...script.fill_from_tables import argument_at
 from ...script.sites import facts_of
 from ...script.training import Training
 
+GROUPED = ("data.group_by_length", "data.sampling")
 PLACES = ("batch.per_device", "batch.accumulation")
 # What hides GPUs, parts the model between them, or starts a process for each.
 UNDONE = re.compile(
@@ -59,6 +60,8 @@ def shown_batch(porting: Training) -> ShownBatch | None:
                 f"No launch config, but the notebook's outputs show {step} rows a step, {several} times the {own} of "
                 f"one process: the GPU run fed {several} GPUs, and the port takes as many processes."
             )
+            if _is_grouped(porting):
+                message += " If one process fed them all, it grouped rows by length over all; the port groups each's."
             return ShownBatch(several, message, "Give --processes 1 for the batch that the script says.")
         message = (
             f"The notebook's outputs show {step} rows a step, where the script says {own}: the port takes what the "
@@ -72,6 +75,13 @@ def shown_batch(porting: Training) -> ShownBatch | None:
         )
         return ShownBatch(0, message, f"Give --processes {gpus} if the GPU run fed all, --processes 1 if not.")
     return None
+
+
+def _is_grouped(porting: Training) -> bool:
+    """Whether rows are ordered by length, in groups as large as one process's step."""
+    found = [argument_at(porting, porting.config, place) for place in GROUPED] if porting.config is not None else []
+    off = (None, False, "random", "sequential")
+    return any(argument is not None and not argument.value.is_literal(*off) for argument in found)
 
 
 def _number(porting: Training, place: str) -> int | None:
