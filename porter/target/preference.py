@@ -302,7 +302,7 @@ def without_dropout(porting: Porting) -> None:
         return
     if asked.known:
         porting.fill({"lora.dropout": replace(dropout, kind="literal", code="0.0", text="")})
-        reason = "the trainer switches dropout off (disable_dropout)"
+        reason = "the trainer switches dropout off (disable_dropout), and a saved adapter_config.json says so"
         porting.change_fate("LoraConfig.lora_dropout", fate="dropped", target="", reason=reason)
     elif dropout.known:
         code = choice(asked.text or asked.code, "0.0", dropout.text or dropout.code)

@@ -42,3 +42,33 @@ def test_an_import_behind_the_use_is_too_late(behind: str) -> None:
 def test_an_import_in_front_of_the_use_is_enough() -> None:
     after = port(SCRIPT.format(between=IMPORT, behind="")).after
     assert after.count("import AutoTokenizer") == 1
+
+
+SEEDED = """\
+import numpy as np
+from transformers import set_seed
+
+{seed}
+
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset("x", split="train").shuffle()
+trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out"), train_dataset=rows)
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("seed", "before"),
+    [
+        ("np.random.seed(0)", True),
+        ("set_seed(0)", True),
+        ("ours.seed_everything(42)", True),
+        ("random.seed(0)", False),
+    ],
+)
+def test_jax_is_imported_before_numpy_is_seeded(seed: str, before: bool) -> None:
+    """Its import draws 13 numbers from NumPy's generator, which shuffles what has no seed of its own."""
+    after = port(SEEDED.format(seed=f"import ours, random, torch\n{seed}" if "np" not in seed else seed)).after
+    assert (after.index("import jax\n") < after.index(seed)) is before, after

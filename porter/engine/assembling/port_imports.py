@@ -9,6 +9,7 @@ import libcst as cst
 
 from ...recipe import Severity
 from ...source.calls import function_around
+from ...source.module import Module
 from ...text.edit import Edit
 from ...text.edits import within, without_inner
 from ...text.import_lines import parse_import
@@ -35,6 +36,10 @@ from .per_file import (
     view_of,
     whole_edits,
 )
+
+JAX = "jax"
+SEEDS = re.compile(r"(?i)(?:^|[._])(?:seed|\w*_?seed(?:s|_\w+)?)$")
+OTHER_SEEDS = ("torch.", "random.")  # generators that importing JAX leaves alone
 
 
 def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
@@ -100,6 +105,7 @@ def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst
     module = porting.module
     needed = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})\b") if names else None
     users = [edit.start for edit in edits if needed is not None and needed.search(edit.new)]
+    users += _seeds(module) if JAX in names else []
     if anchor is not None and module.parents.get(anchor) is not module.tree:
         function = function_around(module, anchor)
         if function is None:  # in a block of the file itself, which runs before its functions do
@@ -122,6 +128,21 @@ def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst
         and module.code(node).split()[1] != "__future__"
     ]
     return earlier[-1] if earlier else None
+
+
+def _seeds(module: Module) -> list[int]:
+    """Where the file seeds NumPy as it starts: importing JAX draws from NumPy's generator, and has to come before."""
+    if "seed" not in module.text:
+        return []
+    lines = [line for line in module.tree.body if isinstance(line, cst.SimpleStatementLine)]
+    calls = [(line, part.value) for line in lines for part in line.body if isinstance(part, cst.Expr)]
+    return [
+        module.span(line)[0]
+        for line, call in calls
+        if isinstance(call, cst.Call)
+        and SEEDS.search(name := module.qualified(call.func) or module.code(call.func))
+        and not name.startswith(OTHER_SEEDS)
+    ]
 
 
 def _trainer_import(porting: Porting) -> cst.CSTNode | None:
