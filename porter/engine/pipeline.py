@@ -6,6 +6,7 @@ import os
 import re
 from copy import copy
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from ..errors import InputError
@@ -36,7 +37,7 @@ from .loops.models_trained import say_others
 from .loops.unread.unknown_training import find_unknown_training
 from .packs.engine_rules import check_names
 from .packs.facts import note_facts
-from .packs.pack import Pack
+from .packs.pack import KEPT, Pack
 from .packs.packs import load_packs
 from .packs.said_by_packs import dating_pack, facts_in, launchers, newest_of, owner_of
 from .script.fill_from_tables import OWN_WAY, find_other_trainer, find_sites, trainer_libraries
@@ -166,12 +167,13 @@ def _port_module(module: Module, options: Options) -> Port:
 def _take(porting: Training, of: str, *phases: Phase) -> None:
     """Take the steps of phases that are of a trainer, or of the file."""
     for phase in phases:
-        steps = _steps(porting.packs)[phase, of]
+        steps = steps_of(porting.packs)[phase, of]
         for each in steps:
             take(porting, each, steps)
 
 
-def _steps(packs: tuple[Pack, ...]) -> dict[tuple[Phase, str], tuple[Step, ...]]:
+@lru_cache(maxsize=KEPT)
+def steps_of(packs: tuple[Pack, ...]) -> dict[tuple[Phase, str], tuple[Step, ...]]:
     """The steps of the engine and of packs. InputError where a pack's can't be put in order."""
     try:
         return by_phase(STEPS, tuple(each for pack in packs for each in pack.steps))

@@ -64,7 +64,7 @@ def usual() -> dict[str, Port | str]:
     with watching(declared) as watch, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TPU_PORT_TRACEBACK", "1")
         own = order | {(Phase.READ, "trainer"): tuple(watch.watched(each) for each in readers)}
-        patch.setattr(pipeline, "by_phase", lambda *_: own)
+        patch.setattr(pipeline, "steps_of", lambda *_: own)
         return ports()
 
 
@@ -93,7 +93,7 @@ def test_steps_have_no_order_but_what_they_declare(
         shuffled = _shuffled(seed)
         for phase, seen in orders.items():
             seen.add((shuffled[phase, "trainer"], shuffled[phase, "file"]))
-        monkeypatch.setattr(pipeline, "by_phase", lambda *_, own=shuffled: own)
+        monkeypatch.setattr(pipeline, "steps_of", lambda *_, own=shuffled: own)
         for name, found in ports().items():
             assert _shown(found) == _shown(usual[name]), (seed, name)
     assert len(orders[Phase.READ]) == len(orders[Phase.ANSWER]) == len(shuffles) + 1 and len(orders[Phase.WRITE]) > 1
@@ -131,7 +131,7 @@ def test_nobody_reads_what_is_said_to_people(usual: dict[str, Port | str], monke
         edit(self, start, end, new, rule, scrambled(reason), **more)  # type: ignore[arg-type]
 
     shuffled = _shuffled(1)
-    monkeypatch.setattr(pipeline, "by_phase", lambda *_: shuffled)
+    monkeypatch.setattr(pipeline, "steps_of", lambda *_: shuffled)
     monkeypatch.setattr(Porting, "find", say)
     monkeypatch.setattr(Porting, "edit", plan)
     unreadable = ports()

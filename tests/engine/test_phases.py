@@ -60,7 +60,8 @@ def test_an_edit_while_reading_raises(reader: str | Step, monkeypatch: pytest.Mo
     if isinstance(reader, Step):
         every = (*steps_in(pipeline.STEPS), *OF_PACKS)
         steps = [replace(each, run=edits) if each is reader else each for each in every]
-        monkeypatch.setattr(pipeline, "by_phase", lambda *_: arranged(steps))
+        order = arranged(steps)
+        monkeypatch.setattr(pipeline, "steps_of", lambda *_: order)
     else:
         monkeypatch.setattr(pipeline, reader, edits)
     with pytest.raises(AttributeError, match="'Training' object has no attribute 'edit'"):

@@ -95,7 +95,7 @@ def test_an_undeclared_read_raises(
     monkeypatch.setenv("TPU_PORT_TRACEBACK", "1")
     with watching(declared) as watch:
         steps = arranged([watch.watched(each) if each is late else each for each in declared])
-        monkeypatch.setattr(pipeline, "by_phase", lambda *_: steps)
+        monkeypatch.setattr(pipeline, "steps_of", lambda *_: steps)
         with pytest.raises(Undeclared, match=said):
             port(sft_script())
 
@@ -114,7 +114,7 @@ def test_settling_ends_and_says_where_it_was_cut_short(monkeypatch: pytest.Monke
         porting.edit(0, 0, f"# {len(porting.edits)}\n", "TP001", "again")
 
     own = {**arranged(every_step()), (Phase.SETTLE, "file"): (Step(falls, Phase.SETTLE, "file"),)}
-    monkeypatch.setattr(pipeline, "by_phase", lambda *_: own)
+    monkeypatch.setattr(pipeline, "steps_of", lambda *_: own)
     said = [finding for finding in port(PLAIN).findings if finding.message.startswith("After 8 rounds")]
     assert [(finding.rule, finding.severity) for finding in said] == [("TP001", "warning")]
 

@@ -17,6 +17,8 @@ from .facts import NONE, Facts, Release
 from .habits import Habits, read_habits
 from .python_rule import SiteRule
 
+KEPT = 8  # sets of packs of which is kept what follows from them
+
 
 @dataclass(frozen=True)
 class TableRule:
@@ -120,9 +122,10 @@ class Rewrite:
 Answering = TypeVar("Answering", bound=TableRule | SiteRule | Rewrite)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pack:
-    """One loaded pack. `families` are its model family tables (`models/*.toml`)."""
+    """One loaded pack, equal to itself alone: what follows from packs is kept by them. `families` are its model family
+    tables (`models/*.toml`)."""
 
     name: str
     version: str

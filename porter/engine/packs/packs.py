@@ -22,7 +22,11 @@ from .read_pack import load_pack
 
 def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
     """The built-in packs and those at `paths`. InputError when one fails to load, or two answer the same name."""
-    packs = (*map(load_pack, _once(paths)), *_built_in(rules_folder()))
+    built_in = _built_in(rules_folder())
+    return _checked((*map(load_pack, _once(paths)), *built_in)) if paths else built_in
+
+
+def _checked(packs: tuple[Pack, ...]) -> tuple[Pack, ...]:
     named: dict[str, Pack] = {}
     seen: dict[str, tuple[str, TableRule | SiteRule | Rewrite]] = {}
     for pack in packs:
@@ -42,10 +46,10 @@ def load_packs(paths: Sequence[Path] = ()) -> tuple[Pack, ...]:
 
 @cache
 def _built_in(folder: Path) -> tuple[Pack, ...]:
-    """The built-in packs, read once: a folder's many files are ported by the same."""
+    """The built-in packs, read and checked once: a folder's many files are ported by the same."""
     order = list(read_toml(folder / "packs.toml")["order"])
     folders = sorted(file.parent for file in folder.glob("*/pack.toml"))
-    return tuple(map(load_pack, sorted(folders, key=lambda each: [*order, each.name].index(each.name))))
+    return _checked(tuple(map(load_pack, sorted(folders, key=lambda each: [*order, each.name].index(each.name)))))
 
 
 def _once(paths: Sequence[Path]) -> list[Path]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, cast
 
 import libcst as cst
@@ -15,7 +17,7 @@ from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.expressions import python
 from ..packs.kinds import is_of_kind
-from ..packs.pack import Pack, Rewrite, TableRule, by_claim
+from ..packs.pack import KEPT, Pack, Rewrite, TableRule, by_claim
 from ..packs.said_by_packs import title_of
 from .config_attributes import held_value, refused_usually, surely_held
 from .dead_blocks import held_while_off, is_dead
@@ -37,7 +39,7 @@ def find_sites(porting: Training) -> None:
 
     def named(call: cst.Call) -> str:
         name = porting.module.qualified(call.func)
-        if name is None and (base := base_of(porting.module, call.func)) in by_class:
+        if name is None and (base := base_of(porting.module, call.func)) is not None and base in by_class:
             is_trainer = by_class[base].role == "trainer" and not trains_otherwise(porting.module, call.func)
             name = base if is_trainer else None
         return name or ""
@@ -132,12 +134,13 @@ def find_other_trainer(porting: Training, *, todo: bool = False) -> str | None:
     return found
 
 
-def trainers_known(porting: Training) -> dict[str, TableRule | Rewrite]:
+def trainers_known(porting: Training) -> Mapping[str, TableRule | Rewrite]:
     """Every class that trains: those with a table, and those that a pack refuses (`library.SomeTrainer()`)."""
     return _trainers(porting.packs)
 
 
-def _trainers(packs: tuple[Pack, ...]) -> dict[str, TableRule | Rewrite]:
+@lru_cache(maxsize=KEPT)
+def _trainers(packs: tuple[Pack, ...]) -> Mapping[str, TableRule | Rewrite]:
     found: dict[str, TableRule | Rewrite] = {
         name: rule for name, rule in tables_by_class(packs).items() if rule.role == "trainer"
     }
@@ -146,7 +149,7 @@ def _trainers(packs: tuple[Pack, ...]) -> dict[str, TableRule | Rewrite]:
             if rewrite.action == "refuse":
                 refused = {match[:-2] for match in rewrite.matches if match.endswith("Trainer()")}
                 found |= {name: rewrite for name in refused if name not in found}
-    return found
+    return MappingProxyType(found)
 
 
 def trainer_libraries(packs: tuple[Pack, ...]) -> frozenset[str]:
@@ -171,10 +174,11 @@ def mentions_import(text: str, packages: Iterable[str]) -> bool:
     return bool(names) and re.search(rf"\b(?:import|from)\b(?:[^\n#]|\\\r?\n)*\b(?:{names})\b", text) is not None
 
 
-def tables_by_class(packs: tuple[Pack, ...]) -> dict[str, TableRule]:
+@lru_cache(maxsize=KEPT)
+def tables_by_class(packs: tuple[Pack, ...]) -> Mapping[str, TableRule]:
     """The tables by every name of their class."""
     rules = by_claim(rule for pack in packs for rule in pack.tables)
-    return {name.removesuffix("()"): rule for name, rule in rules.items()}
+    return MappingProxyType({name.removesuffix("()"): rule for name, rule in rules.items()})
 
 
 def table_of(porting: Training, site: Site) -> TableRule:
@@ -189,12 +193,9 @@ def argument_at(porting: Training, site: Site, place: str) -> Argument | None:
     return next((argument for argument, row in rows if row is not None and row.place == place), None)
 
 
-def tables_of(porting: Training) -> dict[str, TableRule]:
-    """The tables by every name of their class, looked up once."""
-    if "tables" not in porting.answers:
-        porting.answers["tables"] = tables_by_class(porting.packs)
-    tables: dict[str, TableRule] = porting.answers["tables"]
-    return tables
+def tables_of(porting: Training) -> Mapping[str, TableRule]:
+    """The tables by every name of their class."""
+    return tables_by_class(porting.packs)
 
 
 def follow(porting: Training, argument: Argument | None, role: str) -> Site | None:
