@@ -77,7 +77,7 @@ def _without_secrets(port: Port) -> Port:
     """The port with secrets of its source masked in all that is said of it; its text keeps them, the user's lines."""
     is_said = port.edits or port.findings or port.recipe.fields or port.recipe.values
     found = find_secrets(port.before) if is_said else ()
-    if not found and masked_in(port.recipe, ()) == port.recipe:
+    if not found and masked_in(port.recipe, ()) is port.recipe:
         return port
     findings = []
     for secret in found if port.edits or port.findings else ():

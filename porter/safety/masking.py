@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, TypeVar
 
 STARS = "***"
@@ -116,7 +116,7 @@ def masked(text: str, values: Iterable[str] = ()) -> str:
 
 
 def masked_in(thing: Anything, values: Iterable[str]) -> Anything:
-    """The same for every text in a dataclass, mapping or sequence."""
+    """The same for every text in a dataclass, mapping or sequence; the very thing where that changes none."""
     said: dict[str, str] = {}
     seen: dict[int, tuple[Any, Any]] = {}  # dataclasses by identity: recipes share their values
     values = tuple(values)
@@ -124,15 +124,22 @@ def masked_in(thing: Anything, values: Iterable[str]) -> Anything:
     def within(thing: Any) -> Any:
         if isinstance(thing, str):
             if thing not in said:
-                said[thing] = masked(thing, values)
+                new = masked(thing, values)
+                said[thing] = thing if new == thing else new
             return said[thing]
+        if thing is None or isinstance(thing, bool | int | float):
+            return thing
         if is_dataclass(thing) and not isinstance(thing, type):
             if id(thing) not in seen:
                 seen[id(thing)] = (thing, _with_texts(thing, within))
             return seen[id(thing)][1]
         if isinstance(thing, dict):
-            return {key: within(value) for key, value in thing.items()}
-        return type(thing)(map(within, thing)) if isinstance(thing, tuple | list) else thing
+            values_of = {key: within(value) for key, value in thing.items()}
+            return values_of if any(values_of[key] is not value for key, value in thing.items()) else thing
+        if isinstance(thing, tuple | list):
+            each = [within(one) for one in thing]
+            return type(thing)(each) if any(new is not old for new, old in zip(each, thing, strict=True)) else thing
+        return thing
 
     found: Anything = within(thing)
     return found
@@ -140,8 +147,11 @@ def masked_in(thing: Anything, values: Iterable[str]) -> Anything:
 
 def _with_texts(thing: Any, within: Callable[[Any], Any]) -> Any:
     """A dataclass with its fields masked; itself where that changes none."""
-    held = {field.name: getattr(thing, field.name) for field in fields(thing)}
-    changed = {name: new for name, old in held.items() if (new := within(old)) != old}
+    changed = {}
+    for name in thing.__dataclass_fields__:
+        old = getattr(thing, name)
+        if (new := within(old)) is not old:
+            changed[name] = new
     return replace(thing, **changed) if changed else thing
 
 
