@@ -113,10 +113,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Around:
-    """What lies around a script that may ask for releases: the names and texts of its project's files that declare or
-    install, of those that launch it, and of those that make the image which it runs in.
+    """What lies around a script that may ask for releases: its project's folders, the names and texts of its files
+    that declare or install, of those that launch it, and of those that make the image which it runs in.
     """
 
+    folders: list[Path]
     files: list[tuple[str, str]]
     launchers: list[tuple[str, str]]
     images: list[tuple[str, str]]
@@ -153,7 +154,7 @@ def asked_of_project(
     own = _in_script(text, library)
     upgrades = not own and _upgrades(text, library)
     newest = f"the script's own command, which installs the newest {library}" if upgrades else ""
-    if copied := copy_of(project_folders(script.resolve()), text, library):
+    if copied := copy_of(around.folders, text, library):
         yield Asked(copied[0], [("==", copied[1])])
     if own:
         yield Asked(SCRIPT, own)
@@ -225,12 +226,13 @@ def around_script(
     for file in _files(script, text, libraries):
         with contextlib.suppress(OSError, InputError):
             files.append((file.name, _text(file)))
-    files += _documents(project_folders(script.resolve()), {name for name, _ in files}, libraries)
+    folders = project_folders(script.resolve())
+    files += _documents(folders, {name for name, _ in files}, libraries)
     launchers = [*launchers_of(script)]
     commands = [held for name, held in (*files, *launchers) if COMMANDS.search(name)]
     first = _lock_of([text]) or ("" if any(OF_REQUIREMENTS.search(held) for held in commands) else _lock_of(commands))
     images = images_of(script, text if any(package in text for package in clouds) else "", launchers)
-    return Around(sorted(files, key=lambda file: file[0] != first), launchers, [*images])
+    return Around(folders, sorted(files, key=lambda file: file[0] != first), launchers, [*images])
 
 
 def _documents(
