@@ -55,6 +55,9 @@ def test_reading_what_a_script_needs() -> None:
         "c",
     }
     assert insisted_on(ast.parse("if not x: x = 1")) == set()
+    assert insisted_on(ast.parse("if x: login(x)\nelse: raise ValueError")) == {"x"}
+    assert insisted_on(ast.parse("if x: y\nelif z: y\nelse: exit()")) == {"z"}
+    assert insisted_on(ast.parse("if x == 1: y\nelse: exit()")) == set()
     assert read_unasked(ast.parse("load_dataset(a.name, data_files={'train': a.train})")) == {"name", "train"}
     assert read_unasked(ast.parse("load_dataset(a.name or 'x')\nif a.path is not None: open(a.path)")) == set()
     rows = ast.parse(

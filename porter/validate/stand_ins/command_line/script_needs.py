@@ -11,13 +11,16 @@ LOADING = ("from_pretrained",)
 
 
 def insisted_on(tree: ast.AST) -> set[str]:
-    """Names of settings without which the script stops: `assert args.model`, `if not base_model: raise ...`."""
+    """Names of settings without which the script stops: `assert args.model`, `if not base_model: raise ...`, and where
+    an `else:` does."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
             found.update(_wanted(node.test))
         elif isinstance(node, ast.If) and any(_stops(line) for line in node.body):
             found.update(_missing(node.test))
+        elif isinstance(node, ast.If) and any(_stops(line) for line in node.orelse):
+            found.update(_wanted(node.test))
     return found
 
 
