@@ -186,6 +186,18 @@ def test_a_schedule_that_parts_after_the_steps_that_ran() -> None:
     assert (check.name, check.step) == (checks.LEARNING_RATE, STEPS + 2)
 
 
+def test_rates_of_a_long_warm_up_are_measured_by_the_schedules_highest() -> None:
+    """A loop shows no schedule: optax rounds the first rates of a warm-up by a share of its highest."""
+
+    def rates(slip: float, schedule: tuple[float, ...]) -> Any:
+        own = with_steps(run(), lambda number, step: replace(step, learning_rate=number * 4e-7 + slip))
+        return replace(own, schedule=schedule)
+
+    port = rates(1.2e-11, (*(number * 4e-7 for number in range(500)), 2e-4))
+    assert checks.check_learning_rate(rates(0, ()), port, FLOAT32).status == "equal"
+    assert checks.check_learning_rate(rates(0, ()), rates(1e-9, port.schedule), FLOAT32).status == "differs"
+
+
 def test_a_mean_of_micro_batch_means() -> None:
     def averaged(number: int, step: Step) -> Step:
         assert step.row_loss is not None

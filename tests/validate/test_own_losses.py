@@ -33,3 +33,27 @@ def test_the_targets_of_the_loss_are_the_labels() -> None:
     assert watch.model is model and watch.micro == 1
     watch.crossed(ids[:, 1:].reshape(-1), 9)  # again, without another forward pass
     assert len(seen) == 1
+
+
+def test_a_base_that_peft_calls_past_its_hooks_is_seen_by_the_adapters_around_it() -> None:
+    """`self.model.forward(...)` of PEFT before 0.16; later ones call the model, whose own pass is told before."""
+    from porter.validate.torch_side.observe_loops import Watch
+
+    class Adapters(torch.nn.Module):
+        def __init__(self, model: Any) -> None:
+            super().__init__()
+            self.model, self.peft_config = model, {"default": None}
+
+    seen: list[Any] = []
+    watch = Watch(SimpleNamespace(done=False, batch=seen.append, row_loss=lambda *given: None))  # type: ignore[arg-type]
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=16, num_key_value_heads=1, **sizes))
+    inner, ids = Adapters(model), torch.tensor([[3, 4, 9]])
+    outer = Adapters(inner)
+    given = {"input_ids": ids, "labels": ids}
+    for passes in ((inner, outer), (model, inner, outer)):
+        outputs = model(**given)
+        for module in passes:
+            watch.forward(module, (), given, outputs)
+        assert watch.model is outer
+    assert len(seen) == watch.micro == 2

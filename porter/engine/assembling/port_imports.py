@@ -39,7 +39,6 @@ from .per_file import (
 
 JAX = "jax"
 SEEDS = re.compile(r"(?i)(?:^|[._])(?:seed|\w*_?seed(?:s|_\w+)?)$")
-OTHER_SEEDS = ("torch.", "random.")  # generators that importing JAX leaves alone
 
 
 def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
@@ -134,6 +133,10 @@ def _seeds(module: Module) -> list[int]:
     """Where the file seeds NumPy as it starts: importing JAX draws from NumPy's generator, and has to come before."""
     if "seed" not in module.text:
         return []
+    others = {
+        "random",
+        *(package for _, package in facts_of(module).tensors),
+    }  # generators that importing JAX leaves alone
     lines = [line for line in module.tree.body if isinstance(line, cst.SimpleStatementLine)]
     calls = [(line, part.value) for line in lines for part in line.body if isinstance(part, cst.Expr)]
     return [
@@ -141,7 +144,7 @@ def _seeds(module: Module) -> list[int]:
         for line, call in calls
         if isinstance(call, cst.Call)
         and SEEDS.search(name := module.qualified(call.func) or module.code(call.func))
-        and not name.startswith(OTHER_SEEDS)
+        and name.partition(".")[0] not in others
     ]
 
 

@@ -33,6 +33,7 @@ class Watch:
         self.busy = False  # inside a Trainer, which tells its own story
         self.bare: tuple[Any, Any, Any, Any] | None = None  # a forward pass without labels, whose loss is still to come
         self.outer: Any = None  # the PEFT model around the one of that pass
+        self.outputs: Any = None  # of the last micro-batch
 
     def forward(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
         """After any module's forward pass: one of a whole model with labels and gradients is a micro-batch.
@@ -57,11 +58,15 @@ class Watch:
             return
         if isinstance(module, transformers.PreTrainedModel):
             self._micro_batch(module, args, kwargs, outputs)
-        elif hasattr(module, "peft_config") and self.model is not None:
-            self.model = module  # around the one above
+        elif hasattr(module, "peft_config"):
+            base = getattr(module, "model", None)
+            if outputs is not self.outputs and isinstance(base, transformers.PreTrainedModel):
+                self._micro_batch(base, args, kwargs, outputs)  # whose `forward` PEFT has called past its hooks
+            if self.model is not None:
+                self.model = module  # around the one above
 
     def _micro_batch(self, module: Any, args: Any, kwargs: Any, outputs: Any) -> None:
-        self.bare = None
+        self.bare, self.outputs = None, outputs
         ids = kwargs.get("input_ids", args[0] if args else None)
         self.observer.batch({"attention_mask": None, **kwargs, "input_ids": ids})
         self.observer.row_loss(module, args, kwargs, outputs)
