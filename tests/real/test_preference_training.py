@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,10 +43,10 @@ MISTAKES = {
 
 
 @pytest.fixture(scope="module")
-def dpo(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """The example under TRL."""
+def dpo(tmp_path_factory: pytest.TempPathFactory, tiny: Callable[..., Path]) -> Recorded:
+    """The example under TRL, with a model of one layer: each process of a port traces and compiles for itself."""
     work = tmp_path_factory.mktemp("dpo")
-    options = Options(steps=8, mesh=(8, 1))
+    options = Options(steps=8, mesh=(8, 1), model=tiny("qwen3", num_hidden_layers=1))
     trace, _ = run_source(EXAMPLES / "dpo_lora_qwen3.py", options, str(work), lambda line: None)
     return Recorded(trace, options, work, EXAMPLES / "dpo_lora_qwen3_tunix.py")
 
