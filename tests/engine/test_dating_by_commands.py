@@ -282,3 +282,22 @@ def test_a_commit_is_no_release_and_said(tmp_path: Path, asked: str, said: str) 
     found = [each for each in port_file(tmp_path / "train.py").findings if "which is no release" in each.message]
     told = [each.message.replace("the commit ", "") for each in found]
     assert len(told) == bool(said) and all(said in text and "requirements.txt" in text for text in told)
+
+
+@pytest.mark.parametrize(
+    ("asked", "trl", "transformers"),
+    [
+        ("transformers>=4.41.0 trl>=0.9.6 huggingface_hub==0.23.4", "0.17.0", "4.46.3"),
+        ("trl>=0.9.6 huggingface-hub==0.23.4", "0.17.0", "4.46.3"),
+        ("trl transformers tokenizers==0.19.1", "0.10.1", "4.44.2"),
+        ("trl datasets==2.14.0", "0.11.4", "4.45"),
+        ("trl transformers numpy==1.26.4", "1.16.0", "5.12.1"),
+        ("trl transformers huggingface_hub>=0.23.4", "1.16.0", "5.12.1"),  # bounds nothing
+    ],
+)
+def test_what_a_library_is_installed_beside_bounds_it(tmp_path: Path, asked: str, trl: str, transformers: str) -> None:
+    (tmp_path / "requirements.txt").write_text(asked.replace(" ", "\n"))
+    text = SCRIPT.replace("Qwen/Qwen3-0.6B", "Qwen/Qwen2-0.5B")
+    (tmp_path / "train.py").write_text(text)
+    found = port_file(tmp_path / "train.py").recipe.versions
+    assert (found["trl"].partition(" ")[0], found["transformers"].partition(" ")[0]) == (trl, transformers)

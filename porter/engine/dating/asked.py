@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from ...releases.history import LIBRARIES, history
@@ -172,7 +173,33 @@ def beside_others(porting: Training, library: str, where: str, releases: list[st
             if pins and able:
                 held += [spelled(name, pins)] if able[-1] != releases[-1] else []
                 releases = able
-    return releases, f" beside {' and '.join(held)}" if held else ""
+        if other in LIBRARIES:  # what it needs of others, too: of TRL, a transformers that the hub's pin lets in
+            known = history().releases(other)
+            pins = next((found for place, found in pins_for(porting, other) if place == where), [])
+            fitting = [release for release in known if all(fits(release, *pin) for pin in pins)]
+            installed, why = beside_others(porting, other, where, fitting) if fitting else (known, "")
+            able = [release for release in releases if takes_one_of(installed, library, release, other)]
+            if why and able:
+                held += [why.removeprefix(" beside ")] if able[-1] != releases[-1] else []
+                releases = able
+    return releases, f" beside {' and '.join(dict.fromkeys(held))}" if held else ""
+
+
+def binds(porting: Training, library: str) -> list[str]:
+    """The places that pin something which a library needs, where none asks for itself: `trl` beside
+    `huggingface_hub==0.23.4` isn't the newest."""
+    texts = [text for _, text in texts_around(porting)]
+    names = [name for name in _needed_by(library) if any(name in text for text in texts)]
+    found = [where for name in names for where, pins in pins_for(porting, name) if exact_of(pins) is not None]
+    return list(dict.fromkeys(found))
+
+
+@cache
+def _needed_by(library: str) -> list[str]:
+    """What some release of a library needs that has no history here, in both spellings."""
+    asked = [name for release in history().releases(library) for name in _asks_of(library, release)]
+    others = [name for name in asked if name not in LIBRARIES]
+    return list(dict.fromkeys(spelt for name in others for spelt in (name, name.replace("-", "_"))))
 
 
 def _asks_of(library: str, release: str) -> dict[str, list[Pin]]:

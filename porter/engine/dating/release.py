@@ -25,7 +25,7 @@ from ..packs.facts import known_releases, release_by_use
 from ..packs.said_by_packs import dated_library
 from ..script.fill_from_tables import plain_version
 from ..script.training import Training
-from .asked import asked_for, beside, beside_others, exact_of, pins_for, takes_one_of
+from .asked import asked_for, beside, beside_others, binds, exact_of, pins_for, takes_one_of
 from .between_releases import on_its_way
 from .evidence import SOURCES, Evidence, contradictions, evidence, floors, releases_with_all, short_version
 from .row_order import accelerate_in
@@ -292,7 +292,7 @@ def date(porting: Training, library: str) -> Date | None:
     floor = max((row.new for row in used if row.new and not row.loads), key=version_key, default=None)
     dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
     dated = [row for row in dated if not (row.acts and _came_before(porting, library, row.gone or ""))]
-    places = [*pins_for(porting, library)]
+    places = [*pins_for(porting, library)] or [(where, []) for where in binds(porting, library)]
     for place, (where, pins) in enumerate(places):
         fitting = [release for release in releases if all(fits(release, *pin) for pin in pins)]
         held = ""
