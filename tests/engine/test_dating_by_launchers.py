@@ -107,6 +107,29 @@ def test_a_value_that_releases_end_at_is_of_before_them(given: str, version: str
 
 
 @pytest.mark.parametrize(
+    ("kind", "given", "pinned", "said"),
+    [
+        ("SFT", 'loss_type="chunked_nll"', "1.3.0", "(loss_type='chunked_nll') (new in 1.4)"),
+        ("SFT", 'loss_type="chunked_nll"', "1.4.0", ""),
+        ("SFT", 'packing_strategy="bfd_split"', "0.29.1", "(packing_strategy='bfd_split') (new in 1.0)"),
+        ("GRPO", 'loss_type="dapo"', "0.21.0", "(loss_type='dapo') (new in 0.22)"),
+        ("GRPO", 'loss_type="grpo"', "0.21.0", ""),
+        ("DPO", 'loss_type="apo_zero"', "0.9.6", "(loss_type='apo_zero') (new in 0.10.1)"),
+        ("GRPO", 'loss_type=loss or "dapo"', "0.21.0", ""),  # the run decides
+    ],
+)
+def test_a_value_that_later_releases_take_is_of_them(
+    tmp_path: Path, kind: str, given: str, pinned: str, said: str
+) -> None:
+    text = SCRIPT.replace("SFT", kind) if kind != "SFT" else SCRIPT
+    (tmp_path / "train.py").write_text(text.replace('("out"', f'("out", {given}', 1))
+    (tmp_path / "requirements.txt").write_text(f"trl=={pinned}\n")
+    found = port_file(tmp_path / "train.py")
+    against = [each.message for each in found.findings if "goes against what the script uses" in each.message]
+    assert (said in against[0]) if said else not against
+
+
+@pytest.mark.parametrize(
     ("more", "version"),
     [
         (

@@ -221,6 +221,21 @@ def test_a_padding_token_that_is_asked_for_pads_whether_the_tokenizer_gets_it_or
     assert [release(trl).gives_pairs_padding for trl in ("0.23.1", "1.0.0", "1.1.0")] == ["asked", "missing", "asked"]
 
 
+def test_a_padding_token_outside_the_vocabulary_is_the_unknown_one_before_trl_1_1() -> None:
+    """`tokenizer.pad_token = "<PAD>"` without adding it."""
+    for trl, takes in (("0.12.2", True), ("1.0.0", True), ("1.1.0", False), (None, False)):
+        assert release(trl).takes_unknown_padding is takes
+    tokenizer = byte_tokenizer(None, pad_token=None)
+    tokenizer.pad_token = "<PAD>"
+    with pytest.raises(ValueError, match="'<PAD>'"):
+        set_up_tokenizer(tokenizer)
+    with pytest.raises(ValueError, match="'<PAD>'"):  # it has no unknown one, either
+        set_up_tokenizer(tokenizer, takes_unknown=True)
+    tokenizer.unk_token = "</s>"
+    assert set_up_tokenizer(tokenizer, takes_unknown=True) == tokenizer.convert_tokens_to_ids("</s>")
+    assert tokenizer.pad_token == "<PAD>"
+
+
 def test_a_collator_without_a_padding_token_ends_as_the_source_does() -> None:
     with pytest.raises(ValueError, match="the source ends here, too"):
         IgnorePadding(byte_tokenizer(None, pad_token=None), mlm=False)([1, 2])

@@ -90,7 +90,7 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
     unsloth = bool(porting.module.text) and "unsloth" in porting.module.roots
     unsloth = unsloth and imports_usually(porting.module, "unsloth") is not False
     if not unsloth:
-        yield from _refused_values(porting, library)
+        yield from _values(porting, library)
         yield from _taken_where_there(porting, library)
     known, seen = history(), set()
     used = list(dict.fromkeys((name, tuple(keywords)) for name, keywords in _uses(porting)))
@@ -248,20 +248,24 @@ def _given_back(porting: Training) -> Iterator[Evidence]:
             yield Evidence(f"a model without {name}", record.releases[last], None, acts=True)
 
 
-def _refused_values(porting: Training, library: str) -> Iterator[Evidence]:
-    """Values that a keyword took once: `optim="adamw_hf"`, `report_to=None`."""
+def _values(porting: Training, library: str) -> Iterator[Evidence]:
+    """Values that a keyword took once, `optim="adamw_hf"`, or that later releases take, `loss_type="chunked_nll"`. Of
+    the latter Unsloth has taken some before."""
     for site in porting.sites:
         rule = tables_of(porting).get(site.qualified)
         if rule is None or _is_guarded(porting, site.node):
             continue
         for argument in site.arguments:
             row = rule.table.row(argument.name)
-            if row is None or not row.refuses or rule.table.library_of(row.name) != library:
+            if row is None or not (argument.value.known and argument.certain):
                 continue
-            gone = row.refused_from(argument.value.literal) if argument.value.known and argument.certain else None
-            if gone is not None:
+            if not (row.refuses or row.taken_from) or rule.table.library_of(row.name) != library:
+                continue
+            gone = row.refused_from(argument.value.literal)
+            new = row.first_with(argument.value.literal) if "unsloth" not in porting.module.roots else None
+            if gone is not None or new is not None:
                 name = site.qualified.rpartition(".")[2]
-                yield Evidence(f"{name}({argument.name}={argument.value.literal!r})", None, gone)
+                yield Evidence(f"{name}({argument.name}={argument.value.literal!r})", new, gone)
 
 
 def _before_unsloth(porting: Training) -> frozenset[str]:

@@ -147,6 +147,7 @@ class SFTBatches:
             eos_token=eos_token,
             pad_token=pad_token,
             gives_padding=self._release.gives_padding,
+            takes_unknown=self._release.takes_unknown_padding,
         )
         self._tokenizer = tokenizer
         self._mesh = mesh

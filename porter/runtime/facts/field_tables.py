@@ -46,6 +46,7 @@ class Row:
     `ignored`: the first version that has the field and takes no notice of it, and in what way.
     `whole`: the versions from and until which it takes whole numbers alone.
     `refuses`: values, and the first version that has the field and doesn't take them any more.
+    `taken_from`: values, and the first version that takes them.
     `kinds`: the kinds of trainers that act on it, and `otherwise` the fate and reason it has with others.
     """
 
@@ -69,6 +70,7 @@ class Row:
     ignored: Mapping[str, str] = field(default_factory=dict)
     whole: tuple[str, ...] = ()
     refuses: Mapping[str, str] = field(default_factory=dict)
+    taken_from: Mapping[str, str] = field(default_factory=dict)
     kinds: tuple[str, ...] = ()
     otherwise: Mapping[str, str] = field(default_factory=dict)
 
@@ -85,6 +87,10 @@ class Row:
     def refused_from(self, value: Any) -> str | None:
         """The first version that doesn't take `value` any more; None where all that have the field do."""
         return next((version for text, version in self.refuses.items() if _same(value, text)), None)
+
+    def first_with(self, value: Any) -> str | None:
+        """The first version that takes `value`; None where all that have the field do."""
+        return next((version for text, version in self.taken_from.items() if _same(value, text)), None)
 
     def verdict(self, value: Any) -> tuple[Fate, str]:
         """Fate and reason of setting the field to `value`: harmless ones are dropped, others may have their own."""
@@ -281,6 +287,8 @@ def _row(name: str, data: Mapping[str, Any]) -> Row:
         raise TypeError(f"{name}: whole is two versions, from and until which it takes whole numbers alone")
     if not isinstance(rest.get("refuses", {}), dict):
         raise TypeError(f"{name}: refuses has values, and the versions from which they aren't taken")
+    if not isinstance(rest.get("taken_from", {}), dict):
+        raise TypeError(f"{name}: taken_from has values, and the versions from which they are taken")
     for key in ("harmless", "choices", "kinds", "whole"):
         rest[key] = tuple(rest.get(key, ()))
     newest = defaults[max(defaults, key=version_key)]

@@ -92,8 +92,12 @@ class PreferenceBatches:
         self._release = releases.release(trl, transformers)
         self.transformers = self._release.transformers  # the source's release
         self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
-        gives_padding = self._release.gives_pairs_padding
-        self._padding = set_up_tokenizer(tokenizer, pad_token=pad_token, gives_padding=gives_padding)
+        self._padding = set_up_tokenizer(
+            tokenizer,
+            pad_token=pad_token,
+            gives_padding=self._release.gives_pairs_padding,
+            takes_unknown=self._release.takes_unknown_padding,
+        )
         self._tokenizer, self._mesh = tokenizer, mesh
         self._max_length = max_length
         self._cut: dict[str, Any] = {

@@ -13,13 +13,16 @@ def set_up_tokenizer(
     eos_token: str | None = None,
     pad_token: str | None = None,
     gives_padding: str = "asked",
+    takes_unknown: bool = False,
 ) -> int:
     """Give the tokenizer the source's tokens and chat template, in place, as SFTTrainer does; the padding token's id.
 
     `gives_padding`: which padding token the trainer of the source's release gives the tokenizer itself, which is saved
     with it: the one `asked` for, or the end token where it has none; that alone (`missing`); or `none`, where only
     the batches are padded with it.
-    ValueError for tokens outside the vocabulary, and for a template whose tokens would need larger embeddings.
+    `takes_unknown`: a padding token outside the vocabulary is what the tokenizer makes of it, the unknown one, as
+    before TRL 1.1.
+    ValueError for tokens outside the vocabulary else, and for a template whose tokens would need larger embeddings.
     """
     vocabulary = tokenizer.get_vocab()
     if eos_token is not None:
@@ -31,11 +34,12 @@ def set_up_tokenizer(
     if gives_padding == "missing" and tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     padding = pad_token or tokenizer.pad_token or tokenizer.eos_token
-    if padding not in vocabulary:
+    found = tokenizer.convert_tokens_to_ids(padding)
+    if found is None or (padding not in vocabulary and not takes_unknown):
         raise ValueError(f"pad_token={padding!r} is not in the tokenizer's vocabulary: pass pad_token")
     if gives_padding == "asked":
         tokenizer.pad_token = padding
-    return int(tokenizer.convert_tokens_to_ids(padding))
+    return int(found)
 
 
 def _clone_template(tokenizer: Any, path: str) -> None:

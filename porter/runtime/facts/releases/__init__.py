@@ -111,6 +111,11 @@ class Release(PromptRelease):
         return "none" if self.since(0, 16, 1) and not self.since(1, 1) else "asked"
 
     @property
+    def takes_unknown_padding(self) -> bool:
+        """Before 1.1 a padding token outside the vocabulary was what the tokenizer made of it, its unknown one."""
+        return not self.since(1, 1)
+
+    @property
     def end_token(self) -> str:
         """How rows were ended: `no`, `id` (0.16: the end token's id, after conversations too) or `text`."""
         return "text" if self.since(0, 17) else "id" if self.since(0, 16) else "no"
