@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import libcst as cst
-import libcst.matchers as m
 
 from ..safety.shown import spelled
 from ..source.module import Module
@@ -88,12 +87,20 @@ def unnested(edits: Sequence[Edit], after: str) -> list[Edit]:
         return list(edits)
     found = cst.parse_module(after)
     mended: dict[str, str] = {}
-    for node in m.findall(found, m.FormattedString()):
-        if isinstance(node, cst.FormattedString) and node.quote in OTHER and _holds(node, node.quote):
+    for node in _strings_of(found):
+        if node.quote in OTHER and _holds(node, node.quote):
             mended[found.code_for_node(node)] = found.code_for_node(_unnested(node))
     for old in sorted(mended, key=len, reverse=True):
         edits = [replace(edit, new=edit.new.replace(old, mended[old])) if old in edit.new else edit for edit in edits]
     return list(edits)
+
+
+def _strings_of(node: cst.CSTNode) -> Iterator[cst.FormattedString]:
+    """The f-strings of a tree, those in others, too."""
+    if isinstance(node, cst.FormattedString):
+        yield node
+    for child in node.children:
+        yield from _strings_of(child)
 
 
 def _holds(node: cst.FormattedString, quote: str) -> bool:

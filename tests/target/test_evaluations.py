@@ -84,9 +84,8 @@ def test_an_evaluation_at_the_start_is_made_whatever_the_strategy() -> None:
 
 
 def test_a_config_that_stays_evaluates_as_little() -> None:
-    found = port(
-        sft_script("import sys", config=", report_to=sys.argv[1:], eval_strategy='no'", trainer=ROWS, after=EVALUATES)
-    )
+    script = sft_script("import sys", config=", eval_strategy='no'", trainer=ROWS, after=EVALUATES)
+    found = port(script.replace('report_to="none"', "report_to=sys.argv[1:]"))
     assert "    trainer.train(batches)\n" in found.after and "rt.evaluate(trainer, eval_batches)" in found.after
 
 

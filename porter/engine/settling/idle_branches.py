@@ -44,8 +44,17 @@ def drop_idle_branches(porting: Porting) -> None:
             kept -= 1
         asked = [test for test, _, _ in branches[kept:] if test is not None]
         if kept < len(branches) and all(_only_asks(porting, test) for test in asked):
-            if not any(edit.part for _, block, _ in branches[kept:] for edit in porting.within(block)):
+            blocks = [block for _, block, _ in branches[kept:]]
+            if not any(edit.part for block in blocks for edit in porting.within(block)) and not _trains(
+                porting, blocks
+            ):
                 _drop(porting, holder, branches[kept][2] if kept else holder)
+
+
+def _trains(porting: Porting, blocks: list[cst.BaseSuite]) -> bool:
+    """Whether a trainer is made in one of some blocks: that another branch's is meant is told of such a one."""
+    spans = [porting.module.span(block) for block in blocks]
+    return any(site.role == "trainer" and start <= site.start < end for site in porting.sites for start, end in spans)
 
 
 def _branches(node: cst.If) -> Iterator[Branch]:

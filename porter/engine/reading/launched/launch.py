@@ -84,7 +84,7 @@ def read_launch(porting: Training) -> None:
             named = f"--launch-config {usual.file}" if usual.file else f"--processes {usual.processes}"
             fix, severity = f"Give {named} if the GPU run was started so, --processes 1 if not.", "warning"
         elif (shown := shown_batch(porting)) is not None:
-            message, fix, severity = shown.message, shown.fix, "info" if shown.sure else "warning"
+            message, fix, severity = shown.said, shown.advice, "info" if shown.sure else "warning"
             if shown.processes > 1:
                 values["mesh.processes"] = Value("default", str(shown.processes))
         porting.find("TP401", severity, message, fix, porting.trainer.line, porting.trainer.column)

@@ -29,11 +29,11 @@ HIDES = "CUDA_VISIBLE_DEVICES"  # in a cell of another language, too
 @dataclass(frozen=True)
 class ShownBatch:
     """`processes`: as many as make the shown batch of the script's; 0 where none do, or what is shown may be another
-    script's. `message` and `fix` say it, `sure` whether nothing is left to look at."""
+    script's. `said` and `advice` tell it, `sure` whether nothing is left to look at."""
 
     processes: int
-    message: str
-    fix: str
+    said: str
+    advice: str
     sure: bool = False
 
 
