@@ -65,7 +65,7 @@ def say_other_releases(porting: Porting) -> None:
     if not porting.module.roots.isdisjoint(facts_of(porting.module).rewrites_trainers):
         return  # what trains is another library's, by whose day the release was found
     said = [text for library in _libraries(porting, site) if (text := _differences_in(porting, site, library))]
-    told: set[str] = porting.module.memory.setdefault(TOLD, set())  # of a file with several trainers once
+    told: set[str] = porting.answers.setdefault(TOLD, set())  # of a file with several trainers once
     message = " ".join(said)
     if said:
         porting.withdraw(READ_AS)
