@@ -20,6 +20,7 @@ from porter.runtime.facts.releases import Release
 from porter.runtime.facts.releases.habits import shuffling_of
 from porter.tables import rules_folder
 
+from .porting import PLAIN
 from .test_dating_by_commits import committed
 
 SCRIPT = """\
@@ -374,3 +375,11 @@ def test_why_it_is_read_so_is_said_whole(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT.format("", ", max_seq_length=512, packing=True"))
     assert "SFTConfig(max_seq_length=) (trl 0.20 has none); 0." in said(script)
+
+
+def test_releases_that_a_pin_of_the_project_shuts_out_do_not_fit(tmp_path: Path) -> None:
+    """pip installs no TRL 1 beside `huggingface_hub==0.23.4`, through the transformers that it needs."""
+    (tmp_path / "train.py").write_text(PLAIN)
+    (tmp_path / "requirements.txt").write_text("trl>=0.9.6\ntransformers>=4.41.0\nhuggingface_hub==0.23.4\n")
+    said = [each.message for each in port_file(tmp_path / "train.py").findings if "fit as well" in each.message]
+    assert len(said) == 1 and "to 0.17 fit as well" in said[0] and "to 4.46.3 fit as well" not in said[0], said

@@ -22,7 +22,7 @@ from ..script.porting import Porting
 from ..script.sites import Site, facts_of
 from ..script.training import Training
 from ..steps.step import Phase, step
-from .asked import pins_for, takes_one_of
+from .asked import beside_others, binds, pins_for, takes_one_of
 from .evidence import IN_EFFECT, SOURCES, evidence, releases_with_all, short_version
 from .model_families import models_loaded
 from .release import release_of
@@ -118,6 +118,8 @@ def releases_that_fit(porting: Training, library: str) -> list[str]:
     record = history()
     bounds = [pin for _, pins in pins_for(porting, library) for pin in pins]
     able = [one for one in releases_with_all(porting, library) if all(fits(one, *pin) for pin in bounds)]
+    for where in dict.fromkeys([*(where for where, _ in pins_for(porting, library)), *binds(porting, library)]):
+        able = beside_others(porting, library, where, able)[0] if able else able
     version = porting.versions.get(library, "").partition(" ")[0]
     read = _read_among(able, version)
     if read is None:
