@@ -21,6 +21,15 @@ from tests import tiny as models
 SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
+FAMILIES = list(models.MODELS)
+LAYOUTS = [name for name in FAMILIES if name != "mistral"]  # whose layers are llama3's
+
+
+def fitting(name: str) -> tuple[int, int]:
+    """A mesh that a family's tiny model divides."""
+    return (8, 1) if name in ("gemma_mqa", "gemma4_ple") else (2, 4)
+
+
 def small(tiny: Callable[..., Path], mesh: Any, name: str = "gemma3", **load: Any) -> nnx.Module:
     return load_model(tiny(name, num_hidden_layers=1), mesh, **load)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import peft
 import pytest
 import qwix
 import torch
-import transformers
 from flax import nnx
 
 from porter.runtime.facts import lora_targets
@@ -24,17 +22,14 @@ from porter.runtime.lora.lora_provider import PEFT_INIT, LoraProvider
 from porter.runtime.models.load_model import load_model
 from porter.runtime.models.rematerialize import remat
 from porter.runtime.saving.adapters import adapter_state, apply_adapter, load_adapter, save_adapter
-from porter.runtime.saving.merging import merge_adapter, merge_and_unload
 from porter.runtime.saving.save_model import save_model
 from tests import tiny as models
 
 from .long import long, mostly_long
-from .lora import SEVEN, batches, logits, random_adapter, small, token_loss
+from .lora import FAMILIES, LAYOUTS, SEVEN, batches, fitting, logits, random_adapter, small, token_loss
 
 pytestmark = pytest.mark.real
 
-FAMILIES = list(models.MODELS)
-LAYOUTS = [name for name in FAMILIES if name != "mistral"]  # whose layers are llama3's
 # The paper's recipe: everything but the vision tower, by a regular expression.
 REGEX = r"^(?!.*vision).*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)$"
 SPECS: list[dict[str, Any]] = [
@@ -49,10 +44,6 @@ SPECS: list[dict[str, Any]] = [
     {"target_modules": ["o_proj", "up_proj"], "rank_pattern": {"up_proj": 2, r"layers\.0\..*": 5}},
     {"target_modules": ["q_proj", "o_proj"], "rank_pattern": {"o_proj": 2}, "alpha_pattern": {r"0\.self_attn.*": 7}},
 ]
-
-
-def fitting(name: str) -> tuple[int, int]:
-    return (8, 1) if name in ("gemma_mqa", "gemma4_ple") else (2, 4)
 
 
 def in_peft(model: Any, settings: dict[str, Any]) -> dict[str, tuple[int, float]]:
@@ -312,116 +303,3 @@ def test_what_qwix_and_tunix_still_do_differently(tiny: Callable[..., Path], tin
         ids = batches(1)[0]["ids"]
         assert nnx.jit(token_loss)(model, ids) != nnx.jit(token_loss)(model, ids)  # dropout without any gradient
     assert not list(adapters(qwix_alone(remat(small(tiny, mesh, "gemma4")))))  # google-tunix 0.1.7: remat loses them
-
-
-@pytest.mark.parametrize("name", ["gemma3", "qwen3"])
-def test_a_merged_model_is_pefts_merged_model(
-    name: str, tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
-) -> None:
-    base = tiny(name, num_hidden_layers=2)
-    model = apply_peft(
-        load_model(str(base), tiny_mesh(2, 2)), {"r": 4, "target_modules": SEVEN}, tiny_mesh(2, 2), seed=3
-    )
-    dice = np.random.default_rng(0)
-    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
-
-    merge_and_unload(model).save_pretrained(tmp_path / "merged", safe_serialization=True)
-
-    save_adapter(model, tmp_path / "adapter")
-    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base)
-    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
-    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").state_dict()
-    assert expected.keys() == found.keys()
-    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
-
-    merge_and_unload(model).to("cpu", dtype=jnp.float16).save_pretrained(tmp_path / "half")
-    half = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "half", dtype="auto").state_dict()
-    assert {tensor.dtype for tensor in half.values()} == {torch.float16}
-    assert all(torch.equal(half[key], found[key].half()) for key in found)
-
-
-def test_a_base_that_is_rounded_is_merged_as_its_checkpoint_has_it(
-    tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
-) -> None:
-    """A GPU run loads float32, multiplies in bfloat16 under autocast, and merges in float32."""
-    base, mesh = tiny("qwen3", num_hidden_layers=2), tiny_mesh(2, 2)
-    model = apply_peft(load_model(str(base), mesh, dtype=jnp.bfloat16), {"r": 4, "target_modules": SEVEN}, mesh, seed=3)
-    dice = np.random.default_rng(0)
-    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
-    embedding = model.embedder.input_embedding
-    embedding.set_value(embedding.get_value().at[0].set(2.0))  # as trained beside the adapters
-
-    merge_and_unload(model, dtype=jnp.float32).save_pretrained(tmp_path / "merged")
-    merge_and_unload(model, dtype=jnp.float32).half().save_pretrained(tmp_path / "half")
-
-    save_adapter(model, tmp_path / "adapter")
-    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype="float32")
-    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
-    for folder, bound, dtype in (("merged", 1e-5, torch.float32), ("half", 2e-3, torch.float16)):
-        found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / folder, dtype="auto").state_dict()
-        assert {tensor.dtype for tensor in found.values()} == {dtype}
-        for key in expected.keys() - {"model.embed_tokens.weight", "lm_head.weight"}:
-            torch.testing.assert_close(found[key].float(), expected[key], atol=bound, rtol=bound)
-        assert float(found["model.embed_tokens.weight"][0].float().min()) == 2.0
-
-
-def test_adapters_of_a_quantised_base_are_added_to_its_checkpoint(
-    tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
-) -> None:
-    base, mesh = tiny("gemma3", num_hidden_layers=2), tiny_mesh(2, 2)
-    model = apply_peft(load_model(str(base), mesh, quantization="nf4"), {"r": 4, "target_modules": SEVEN}, mesh, seed=3)
-    dice = np.random.default_rng(0)
-    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
-
-    merge_and_unload(model, unquantized=True).save_pretrained(tmp_path / "merged")
-
-    save_adapter(model, tmp_path / "adapter")
-    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base)
-    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
-    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").state_dict()
-    assert expected.keys() == found.keys()
-    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
-
-
-@pytest.mark.parametrize(("name", "quantization"), [("gemma3", "nf4"), ("qwen3", "int8")])
-def test_a_base_in_fewer_bits_is_merged_as_it_was_trained(
-    name: str, quantization: str, tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
-) -> None:
-    base, mesh = tiny(name, num_hidden_layers=2), tiny_mesh(2, 2)
-    whole = load_model(str(base), mesh, quantization=quantization)
-    model = apply_peft(whole, {"r": 4, "target_modules": ["q_proj", "down_proj"]}, mesh, seed=3)
-    dice = np.random.default_rng(0)
-    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
-    merge_and_unload(model).save_pretrained(tmp_path / "merged")
-
-    merged, full = load_model(tmp_path / "merged", mesh), load_model(str(base), mesh)
-    ids = batches(1)[0]["ids"]
-    with mesh:
-        expected, found, other = logits(model, ids), logits(merged, ids), logits(full, ids)
-    assert np.abs(expected - found).max() < 1e-4 * np.abs(expected).max()
-    assert np.abs(expected - other).max() > 1e-2 * np.abs(expected).max()
-    assert json.loads((tmp_path / "merged" / "config.json").read_text()).get("dtype") == "float32"
-
-
-@pytest.mark.parametrize("name", mostly_long(LAYOUTS, short=("llama3", "gemma")))
-def test_a_saved_adapter_is_merged_before_training(
-    name: str, tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path
-) -> None:
-    base, mesh = tiny(name), tiny_mesh(*fitting(name))
-    adapted = apply_peft(load_model(base, mesh), {"r": 2, "lora_alpha": 6, "target_modules": SEVEN}, mesh, seed=0)
-    dice = np.random.default_rng(0)
-    load_adapter(adapted, {key: dice.normal(size=value.shape) for key, value in adapter_state(adapted).items()})
-    save_adapter(adapted, tmp_path / "adapter")
-
-    model = load_model(base, mesh)
-    assert merge_adapter(model, tmp_path / "adapter", mesh) is model
-
-    save_model(model, tmp_path / "merged")
-    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base)
-    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
-    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").state_dict()
-    assert expected.keys() == found.keys()
-    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
-    again = apply_peft(model, {"r": 2, "target_modules": ["q_proj"]}, mesh, seed=0)
-    with pytest.raises(ValueError, match="before new ones"):
-        merge_adapter(again, tmp_path / "adapter", mesh)
