@@ -273,7 +273,7 @@ def test_a_model_that_only_the_script_knows_may_be_mistral(releases: str, asked:
     ported = port(text.replace("SFTConfig('out')", "SFTConfig('out', gradient_accumulation_steps=4)"))
     written, said = ported.after, "log lines of Mistral's have the sum of a step's losses"
     assert "sys.argv[1]" in written and any(said in each.message for each in ported.findings) == bool(asked)
-    assert (f'mean_over=rt.mean_over(model, "{asked}"),  # Mistral' in written) == bool(asked)
+    assert (f'mean_over=rt.mean_over(model, "{asked}"),  # by micro-batch for Mistral alone' in written) == bool(asked)
     assert (f'optax.scale(rt.undivided(model, 4, "{asked}"))' in written) == bool(asked)
 
 

@@ -51,7 +51,7 @@ def gradient_scale(porting: Porting) -> list[Arg]:
         code = f"{porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)})"
         code = _unless_deepspeed(porting, code)
         _say_undivided(porting, version, "Mistral's")
-        return [Arg(f"optax.scale({code})", comment=f"# transformers {version} divides no gradient of Mistral's")]
+        return [Arg(f"optax.scale({code})", comment=f"# not 1 for Mistral alone, as transformers {version}")]
     else:
         return []
     site = porting.trainer

@@ -82,9 +82,9 @@ def mean_arguments(porting: Porting) -> list[Arg]:
     """`mean_over="micro_batch"` of the batches, where the model's own loss is that."""
     code = own_mean(porting)
     version = plain_version(porting.versions.get("transformers", ""))
-    of = (
-        f"Mistral's loss in transformers {version}"
-        if may_be_mistral(porting)
-        else "a multimodal model's loss in transformers"
-    )
-    return [Arg(code, "mean_over", f"# {of}")] if code else []
+    mistral = may_be_mistral(porting)
+    if code == APART:
+        said = f"Mistral's loss in transformers {version}" if mistral else "a multimodal model's loss in transformers"
+    else:  # the run's model decides
+        said = f"by micro-batch for {'Mistral' if mistral else 'multimodal models'} alone, as transformers {version}"
+    return [Arg(code, "mean_over", f"# {said}")] if code else []
