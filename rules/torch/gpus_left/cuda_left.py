@@ -3,8 +3,9 @@
 What it does: what torch computes in the port it computes on the host's CPU: `.to("cuda")`, `.cuda()`, `device="cuda"`
 and a model that torch loads on a GPU (`device_map={"": 0}`, `config["device_map"]`) get the CPU, where the port comes
 to them and no other rule has them. So does what a module of the project, which stays as it is, is given ("cuda" of
-`Scorer(path, device="cuda")`). Calls that raise without CUDA (`torch.cuda.init()`), and loads that bitsandbytes
-quantises, are named.
+`Scorer(path, device="cuda")`). It is "cpu:0" where the script reads a device's number (`device.split(":")[1]`); where
+that wouldn't do, or a question gives "cpu", the line is named. Calls that raise without CUDA (`torch.cuda.init()`), and
+loads that bitsandbytes quantises, are named.
 Why: a TPU machine's torch is built without CUDA, so that the port would end there.
 Example: `inputs = tokenizer(prompt, return_tensors="pt").to("cuda")`
 Use instead: `.to("cpu")`; for a model `rt.load_model` and `rt.generate`, which use the TPU
@@ -25,6 +26,7 @@ from porter.packs.script import (
     usual_texts,
 )
 
+from ._device_parts import host_of, say_device_parts
 from ._reached import is_reached
 
 ID = "TP536"
@@ -67,6 +69,7 @@ def name_cuda_left(porting: Porting) -> None:
         message = f"{shown} needs a GPU, and the port comes here: torch raises on a TPU machine."
         porting.find(ID, "error", message, FIX, line, column)
     _say_memory(porting)
+    say_device_parts(porting)
 
 
 def _say_memory(porting: Porting) -> None:
@@ -153,7 +156,7 @@ def say_host(porting: Porting, place: cst.BaseExpression) -> None:
         if isinstance(value, cst.Call):  # torch.device("cuda")
             value = value.args[0].value
         if not porting.covered(module.span(value)[0]):
-            porting.edit(*module.span(value), HOST, ID, REASON)
+            porting.edit(*module.span(value), host_of(module, value), ID, REASON)
 
 
 def _ends_the_port(porting: Porting, call: cst.Call) -> bool:
