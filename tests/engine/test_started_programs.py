@@ -155,3 +155,32 @@ def test_a_notebook_that_only_starts_one_is_unsupported(tmp_path: Path, line: st
     (tmp_path / "main.py").write_text(TRAINS)
     found = port_file(saved(tmp_path / "start.ipynb", "print(1)", line))
     assert found.status == "unsupported" and [each.fix[:12] for each in found.findings] == ["Port main.py"]
+
+
+LOADS = 'def load():\n    return AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")'
+AGAIN = """import subprocess, sys
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM
+from trl import SFTTrainer
+
+
+def train():
+    {load}trainer = SFTTrainer({model}, train_dataset=load_dataset("json", data_files="a.jsonl", split="train"))
+    trainer.train()
+
+
+if len(sys.argv) > 1:
+    train()
+else:
+    subprocess.run([sys.executable, __file__, "--train"])
+"""
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_script_that_starts_itself_is_named_where_it_holds_the_tpu(everywhere: bool) -> None:
+    """A mesh that the function makes is the child's alone; one below the imports is the parent's, too."""
+    text = AGAIN.format(load="", model='"Qwen/Qwen3-0.6B"')
+    if everywhere:
+        text = AGAIN.format(load="model = load()\n    ", model="model").replace("def train", f"{LOADS}\n\n\ndef train")
+    said = [each.message for each in port(text).findings if each.rule == "TP010"]
+    assert len(said) == everywhere
