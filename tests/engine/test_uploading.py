@@ -79,7 +79,6 @@ def test_a_trainer_that_uploads_by_itself(arguments: str, end: str, uploads: boo
         (", push_to_hub=CFG.get('push', False)", "trainer.train()", "if CFG.get('push', False):"),
         (", push_to_hub=CFG['a'] or CFG['b']", "trainer.train()", "if CFG['a'] or CFG['b']:"),
         (", push_to_hub=CFG['a'], hub_strategy='end'", "trainer.train()", None),
-        (", push_to_hub=CFG['a'], hub_strategy='end'", "trainer.train()\ntrainer.save_model()", "if CFG['a']:"),
         (", push_to_hub=CFG['a'], hub_strategy=CFG['b']", "trainer.train()", "if CFG['a'] and CFG['b'] != \"end\":"),
         (", push_to_hub=CFG['a'], save_strategy='no'", "trainer.train()", None),
         (", push_to_hub=CFG['a']", "trainer.train()\nif CFG['a']:\n    trainer.push_to_hub()", None),
@@ -102,6 +101,29 @@ def test_a_trainer_that_uploads_where_the_run_says_so(arguments: str, end: str, 
     assert f"token={token}" in found.after.split(save)[1]
     [fate] = [row.fate for row in found.fields if row.source == "SFTConfig.hub_token"]
     assert fate == "exact"
+
+
+UPLOAD, ASKS = "rt.push_to_hub('out')\n", "if CFG['a']:\n    "
+FINAL = SAVE.replace("'out'", "'out/final'")
+
+
+@pytest.mark.parametrize(
+    ("asked", "save", "written"),
+    [
+        ("True", "trainer.save_model()", SAVE + UPLOAD),
+        ("True", "trainer.save_model(args.output_dir)", SAVE + UPLOAD),
+        ("True", "trainer.save_model('out/final')", SAVE + FINAL + UPLOAD),
+        ("True", "if rows:\n    trainer.save_model('out')", f"{SAVE}{UPLOAD}if rows:\n    {SAVE}"),
+        ("CFG['a']", "trainer.save_model()", SAVE + ASKS + UPLOAD),
+        ("CFG['a']", "trainer.save_model('out/final')", ASKS + SAVE + FINAL + ASKS + UPLOAD),
+    ],
+)
+def test_what_is_saved_is_uploaded_with_the_folder(asked: str, save: str, written: str) -> None:
+    """`save_model` writes first and uploads the output folder then, with what it has put into it."""
+    end = f"trainer.train()\n{save}\n"
+    found = port("CFG = load()\n" + HEAD.replace("{arguments}", f", push_to_hub={asked}") + end)
+    assert found.status == "ported", found.findings
+    assert found.after.endswith(f"    trainer.train(batches, eval_batches)\n{written}")
 
 
 def test_parsed_arguments_may_ask_for_an_upload() -> None:

@@ -15,6 +15,7 @@ from porter.packs.api import saved_tokenizer, say_keywords
 from porter.packs.script import is_tokenizer
 
 from ._named_base import is_named_base, say_named_base
+from .uploading import upload_behind
 
 STANDARD = "as PEFT and transformers save by default"
 SETTLED = {
@@ -60,7 +61,9 @@ def apply(site, porting):
     if site.qualified == "@trainer.save_model()" and (tokenizer := saved_tokenizer(porting, site.node)):
         arguments.append(f"tokenizer={tokenizer}")
     new = f"{function}({', '.join(arguments)})"
-    porting.replace(site, new, "the adapter as PEFT writes it" if lora else "the weights as transformers writes them")
+    reason = "the adapter as PEFT writes it" if lora else "the weights as transformers writes them"
+    upload = upload_behind(porting, site) if site.qualified == "@trainer.save_model()" else ""
+    porting.replace(site, new + upload, reason)
     say_keywords(porting, site, {**SETTLED, **_of_tokenizers(site, porting)}, "output_dir", "save_directory")
     if site.qualified == "@model.save_pretrained()" and is_named_base(porting, site):
         say_named_base(porting, site, "save_pretrained")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import libcst as cst
 
 from porter.packs.api import Argument, Phase, Porting, Site, Value, saved_tokenizer, step
+from porter.packs.script import Module, role_uses
 from porter.packs.training import in_reach, plain_versions, tables_of
 from porter.packs.writing import Arg, Call, keys_at, mark, mark_of, quoted, render, unread_unless
 
@@ -80,14 +81,79 @@ def upload_code(porting: Porting, site: Site) -> str:
     """What stands behind `trainer.train()` at `site` where transformers' Trainer uploads what it saves, and nothing in
     the script says so again: the saving and the upload, behind a condition where the run decides it; else nothing.
 
-    `hub_strategy="end"` uploads when `save_model` is called, the others whenever it saves.
+    `hub_strategy="end"` uploads when `save_model` is called, the others whenever it saves. A `save_model` below in the
+    same block uploads what it wrote as well (`out/final`): the upload stands behind it.
     """
+    conditions = _conditions(porting, site)
+    later = _save_behind(porting, site.node) if conditions is not None else None
+    if conditions is None or (later is not None and _saves_there(porting, later)):
+        return ""
+    indent = site.indent + porting.module.indent if conditions else site.indent
+    lines = [_asking(porting, conditions, site), f"{indent}{save_code(porting, site.node)}"]
+    lines += [f"{indent}{push_code(porting, replace(site, indent=indent))}"] if later is None else []
+    return "".join(f"\n{line}" for line in lines if line)
+
+
+def upload_behind(porting: Porting, site: Site) -> str:
+    """The upload behind the `trainer.save_model()` at `site`, where that is the last in the block of a training."""
+    trained = [use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
+    if not any(_save_behind(porting, each) is site.node for each in trained):
+        return ""
+    conditions = _conditions(porting, site)
+    if conditions is None:
+        return ""
+    indent = site.indent + porting.module.indent if conditions else site.indent
+    lines = [
+        _asking(porting, conditions, site),
+        indent + push_code(porting, replace(site, indent=indent, arguments=())),
+    ]
+    return "".join(f"\n{line}" for line in lines if line)
+
+
+def _save_behind(porting: Porting, trained: cst.CSTNode) -> cst.Call | None:
+    """The last `trainer.save_model()`, a statement of its own, below a training in its block."""
+    module, block = porting.module, _block(porting.module, trained)
+    saves = [use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.save_model()"]
+    below = [
+        save
+        for save in saves
+        if isinstance(save, cst.Call)
+        and isinstance(module.parents[save], cst.Expr)
+        and _block(module, save) is block
+        and module.span(save)[0] > module.span(trained)[1]
+    ]
+    return max(below, key=lambda save: module.span(save)[0], default=None)
+
+
+def _block(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+    return next(each for each in module.ancestors(node) if isinstance(each, cst.BaseSuite | cst.Module))
+
+
+def _saves_there(porting: Porting, save: cst.Call) -> bool:
+    """Whether it saves to the folder that is uploaded itself."""
+    if not save.args:
+        return True
+    given = porting.module.code(save.args[0].value)
+    return given == porting.output_dir() or re.fullmatch(r"(?:\w+\.)+output_dir", given) is not None
+
+
+def _asking(porting: Porting, conditions: list[str], site: Site) -> str:
+    """The line that asks whether anything is uploaded."""
+    if not conditions:
+        return ""
+    tests = map(_operand, conditions) if len(conditions) > 1 else conditions
+    asking = mark(porting, "run.push_to_hub", "save.strategy", "run.hub_strategy")
+    return f"{site.indent}{asking}if {' and '.join(tests)}:"
+
+
+def _conditions(porting: Porting, site: Site) -> list[str] | None:
+    """What has to hold for an upload when the port runs; None where the trainer uploads nothing."""
     asked = _setting(porting, "push_to_hub")
     if asked is None or (asked.known and asked.literal is not True) or not names_uploads(porting):
-        return ""
+        return None
     called = {call.func.attr.value for call in porting.module.calls if isinstance(call.func, cst.Attribute)}
     if _uploads_itself(porting):
-        return ""
+        return None
     conditions = [] if asked.known else [asked.text or asked.code]
     saved, strategy = _setting(porting, "save_strategy"), _setting(porting, "hub_strategy")
     at_end = strategy is not None and strategy.known and str(strategy.literal).rsplit(".", 1)[-1].lower() == "end"
@@ -96,7 +162,7 @@ def upload_code(porting: Porting, site: Site) -> str:
         if never or at_end:
             reason = "with these settings transformers uploads in save_model alone, which nothing here calls"
             porting.change_fate(".push_to_hub", fate="dropped", target="", reason=reason)
-            return ""
+            return None
         for value, off in ((saved, "no"), (strategy, "end")):
             if value is not None and not value.known:
                 conditions.append(f"{value.text or value.code} != {quoted(off)}")
@@ -106,13 +172,8 @@ def upload_code(porting: Porting, site: Site) -> str:
         fix = f"Write `{porting.names.runtime}.push_to_hub(...)` there, behind its condition."
         porting.find(RULE, "error", message, fix, site.line, site.column)
         porting.change_fate(".push_to_hub", fate="manual", target="", reason="it can't be read where the port trains")
-        return ""
-    indent = site.indent + porting.module.indent if conditions else site.indent
-    tests = map(_operand, conditions) if len(conditions) > 1 else conditions
-    asking = mark(porting, "run.push_to_hub", "save.strategy", "run.hub_strategy")
-    head = f"\n{site.indent}{asking}if {' and '.join(tests)}:" if conditions else ""
-    upload = push_code(porting, replace(site, indent=indent))
-    return f"{head}\n{indent}{save_code(porting, site.node)}\n{indent}{upload}"
+        return None
+    return conditions
 
 
 def _uploads_itself(porting: Porting) -> bool:
