@@ -23,7 +23,7 @@ from ..source.parsing import read_module
 from ..source.project.around import tree_around
 from ..source.project.folders import project_folders
 from ..source.project.modules import find_project_file
-from .with_modules import with_modules
+from .beside.with_modules import with_modules
 
 MOST_FILES, MOST_CALLERS = 300, 2
 LARGEST = 200_000  # characters of a script that may call it

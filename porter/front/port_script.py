@@ -10,8 +10,8 @@ from ..errors import InputError
 from ..port import Options, Port
 from ..safety.limits import within_budget
 from ..source.parsing import read_module
+from .beside.with_modules import port_with_modules
 from .callers import port_by_caller
-from .with_modules import port_with_modules
 
 LEAST, MOST = 1.0, 30.0  # seconds in which callers may be read
 

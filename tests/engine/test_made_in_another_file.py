@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from porter.front.with_modules import port_with_modules
+from porter.front.beside.with_modules import port_with_modules
 from porter.port import Options
 from tests.notebooks import saved
 

@@ -8,8 +8,8 @@ from time import monotonic, sleep
 import pytest
 
 import porter.front.port_script
+from porter.front.beside.with_modules import port_with_modules
 from porter.front.port_script import port_script
-from porter.front.with_modules import port_with_modules
 from porter.port import Options
 
 from .projects import project

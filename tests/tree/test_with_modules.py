@@ -225,3 +225,44 @@ def test_an_import_in_a_function_of_a_package(tmp_path: Path) -> None:
     assert port.status == "ported" and [each.beside for each in port.modules] == ["models_tunix.py"]
     told, used = port.after.index("sys.path.append("), port.after.index("    from models_tunix import load_model\n")
     assert port.after.index("import click\n") < told < port.after.index("def train") < used
+
+
+@pytest.mark.parametrize(
+    ("changed", "written"),
+    [
+        (("", ""), False),
+        (("print(stamp())", "print(stamp(), timed(print))"), True),
+        (("import stamp", "import stamp, timed as clocked"), False),
+        (("import stamp\n", "import stamp, timed as clocked\nclocked(print)\n"), True),
+        (("print(stamp())", "print(stamp(), getattr(tools, tokenizer.name_or_path))"), True),
+        (("print(stamp())", "print(stamp(), globals()['timed'])"), True),
+    ],
+)
+def test_a_module_whose_change_no_run_comes_to_is_not_written(
+    changed: tuple[str, str], written: bool, tmp_path: Path
+) -> None:
+    """Its evaluation manages the GPU; the script takes a date of it."""
+    tools = """\
+import time
+
+import torch
+
+
+def stamp():
+    return time.time()
+
+
+@torch.no_grad()
+def timed(call):
+    torch.cuda.synchronize()
+    return call()
+
+
+if __name__ == "__main__":
+    timed(print)
+"""
+    imports = "import tools\nfrom models import load_model\nfrom tools import stamp\nprint(stamp())"
+    assert changed[0] in imports
+    port = ported(tmp_path / "p", imports.replace(*changed), "load_model", models=MODELS, tools=tools)
+    assert port.status == "ported"
+    assert [each.beside for each in port.modules] == ["models_tunix.py", *["tools_tunix.py"] * written]

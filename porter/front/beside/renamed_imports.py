@@ -11,13 +11,13 @@ from pathlib import Path
 
 import libcst as cst
 
-from ..errors import InputError
-from ..port import Port
-from ..recipe import Receipt
-from ..source.folder import SourceTree
-from ..source.parsing import parse_module
-from ..text.edit import Edit
-from ..text.edits import apply_edits
+from ...errors import InputError
+from ...port import Port
+from ...recipe import Receipt
+from ...source.folder import SourceTree
+from ...source.parsing import parse_module
+from ...text.edit import Edit
+from ...text.edits import apply_edits
 
 RULE, REASON = "TP001", "the port of that module, which is written beside this file"
 FROM = re.compile(r"from[ \t]+([.\w]+)(?=\s)")

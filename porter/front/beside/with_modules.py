@@ -17,14 +17,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..engine.pipeline import port_module
-from ..port import Options, Port
-from ..recipe import Finding, Recipe
-from ..source.folder import SourceTree, imported_names
-from ..source.module import Module
-from ..source.parsing import read_module
-from ..source.project.around import tree_around
-from ..source.project.modules import find_project_file
+from ...engine.pipeline import port_module
+from ...port import Options, Port
+from ...recipe import Finding, Recipe
+from ...source.folder import SourceTree, imported_names
+from ...source.module import Module
+from ...source.parsing import read_module
+from ...source.project.around import tree_around
+from ...source.project.modules import find_project_file
+from .reached_code import ReachedCode
 from .renamed_imports import Renaming, renamed
 
 RANKS = {"ported": 0, "partial": 1}
@@ -107,7 +108,7 @@ def _worse(port: Port) -> tuple[int, int]:
 
 def with_modules(tree: SourceTree, script: Path, whole: Port) -> Port | None:
     """The script's port with the modules that are written beside it; None where they can't be."""
-    taken = {Path(port.path).relative_to(tree.root): port for port in whole.modules}
+    taken = _needed(tree, script, whole)
     reached = [file for file in tree.reached(script) if file != script]
     while new := [file for file in reached if file not in taken and taken.keys() & set(tree.imports(file))]:
         taken |= {file: _unchanged(tree.module(file)) for file in new}
@@ -126,6 +127,19 @@ def with_modules(tree: SourceTree, script: Path, whole: Port) -> Port | None:
     recipe = ports[script].recipe
     recipe = replace(recipe, findings=tuple(sorted((*recipe.findings, *said), key=lambda each: each.line)))
     return replace(ports[script], recipe=recipe, modules=tuple(modules))
+
+
+def _needed(tree: SourceTree, script: Path, whole: Port) -> dict[Path, Port]:
+    """The ports of the modules in which something changes that the script's run comes to, or is left to do."""
+    ports = {Path(port.path).relative_to(tree.root): port for port in whole.modules}
+    if not ports:
+        return ports
+    reached = ReachedCode(tree, script)
+    return {
+        file: port
+        for file, port in ports.items()
+        if reached.changes(file, port.edits) or any(each.severity == "error" for each in port.findings)
+    }
 
 
 def _used(names: Mapping[Path, str], texts: Mapping[Path, str]) -> set[Path]:
