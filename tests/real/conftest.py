@@ -13,8 +13,7 @@ from porter.validate.options import Options
 from porter.validate.run import ACROSS, PROCESSES, run_on_hosts, run_port, run_source
 
 from .grpo import ours, restored, trainers  # noqa: F401 (fixtures)
-
-SCRIPTS = Path(__file__).parent / "scripts"
+from .outside import SCRIPTS
 
 
 @dataclass(frozen=True)

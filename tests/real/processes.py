@@ -17,8 +17,9 @@ from porter.validate.preloading.client import Forked
 from porter.validate.run import port_environment
 from porter.validate.running.processes import import_ahead, kill_group
 
-REPOSITORY = Path(__file__).parents[2]
-PORT = Path(__file__).parent / "scripts" / "sft_lora_qwen3_tunix.py"
+from .outside import REPOSITORY, SCRIPTS
+
+PORT = SCRIPTS / "sft_lora_qwen3_tunix.py"
 
 
 def variables(devices: int, **more: str) -> dict[str, str]:

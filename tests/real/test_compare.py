@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from porter.compare.logs.log import Log
 from porter.compare.stand_in import stand_in_runs
 
+from .outside import SCRIPTS
+
 pytestmark = pytest.mark.real
 
-SCRIPT = Path(__file__).parent / "scripts" / "sft_lora_qwen3.py"
+SCRIPT = SCRIPTS / "sft_lora_qwen3.py"
 STEPS = 8
 
 

@@ -14,10 +14,10 @@ from porter.validate.options import Options
 from porter.validate.run import validate
 
 from .long import mostly_long
+from .outside import DIALECTS
 
 pytestmark = pytest.mark.real
 
-DIALECTS = Path(__file__).parent / "scripts" / "dialects"
 NAMES = (
     "config_object",
     "functions_and_argparse",

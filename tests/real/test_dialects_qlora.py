@@ -15,10 +15,10 @@ from porter.validate.options import Options
 from porter.validate.run import run_port, run_source
 
 from .long import long
+from .outside import DIALECTS
 
 pytestmark = pytest.mark.real
 
-DIALECTS = Path(__file__).parent / "scripts" / "dialects"
 # Mistakes in the port of the classic script: what it reads instead, what is said of it.
 MISTAKES = {
     "the other 4-bit format": ('quantization="nf4"', 'quantization="fp4"', "the base's format"),

@@ -16,12 +16,12 @@ from porter.validate.options import Options
 from porter.validate.run import validate
 
 from .long import mostly_long
-from .processes import REPOSITORY, alone, together
+from .outside import EXAMPLES, SCRIPTS
+from .processes import alone, together
 
 pytestmark = pytest.mark.real
 
 DEVICES = 4
-SCRIPTS, EXAMPLES = Path(__file__).parent / "scripts", REPOSITORY / "examples"
 ALL = (
     *("full", "packing", "buckets", "step_packing", "neftune", "collated", "kto", "rloo", "gkd", "generated"),
     *("measured", "measured_untraced", "dpo_evaluated", "grpo_reference", "kept", "merged"),

@@ -16,12 +16,12 @@ from porter.validate.running.processes import RunFailed
 from tests.notebooks import saved
 
 from .long import long
+from .outside import REPOSITORY, SCRIPTS
 
 pytestmark = pytest.mark.real
 
-HERE = Path(__file__).parent
-GENERATIONS = HERE.parents[1] / "bench" / "generations"
-PLOTS = HERE / "scripts" / "trainer_plots.ipynb"
+GENERATIONS = REPOSITORY / "bench" / "generations"
+PLOTS = SCRIPTS / "trainer_plots.ipynb"
 CHAT, QLORA = GENERATIONS / "unsloth_trl_0_15_responses.ipynb", GENERATIONS / "trl_0_9_qlora.ipynb"
 
 

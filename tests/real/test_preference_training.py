@@ -22,10 +22,10 @@ from porter.validate.stand_ins.models.stand_in import make_stand_in
 
 from .conftest import Recorded
 from .long import long, mostly_long
+from .outside import EXAMPLES
 
 pytestmark = pytest.mark.real
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 WORDS = "a port of the recipe trains each token on eight chips and reads back loss mesh rank alpha".split()
 FEED = "    trainer.train(batches)\n"
 FEED_ALL = """    trainer.train(

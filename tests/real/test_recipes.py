@@ -21,10 +21,10 @@ from porter.validate.run import validate
 from porter.validate.stand_ins.models.stand_in import make_stand_in
 
 from .long import long, mostly_long
+from .outside import EXAMPLES
 
 pytestmark = pytest.mark.real
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 WORDS = "a port of the recipe trains each token on eight chips and reads back loss mesh rank alpha".split()
 
 

@@ -15,12 +15,12 @@ from porter.validate.options import Options
 from porter.validate.run import run_port, run_source, validate
 
 from .long import long, mostly_long
+from .outside import DIALECTS as SCRIPTS
+from .outside import case
 
 pytestmark = pytest.mark.real
 
-SCRIPTS = Path(__file__).parent / "scripts" / "dialects"
 WORDS = "a port of the recipe trains each token on eight chips and reads back loss mesh rank alpha".split()
-RULES = Path(__file__).parents[2] / "rules"
 # script, or case of a rule → the arguments it is run with (DATA: a file of instructions and outputs)
 DIALECTS = {
     "trainer_alpaca_lora": "DATA",
@@ -57,7 +57,7 @@ def instructions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", mostly_long(DIALECTS, short=SHORT))
 def test_port_trains_as_the_source(name: str, instructions: Path, tmp_path: Path) -> None:
-    source = RULES / name / "before.py" if "/" in name else SCRIPTS / f"{name}.py"
+    source = case(name) / "before.py" if "/" in name else SCRIPTS / f"{name}.py"
     port = port_file(source)
     assert (port.status, [row for row in port.fields if row.fate == "manual"]) == ("ported", [])
     script = tmp_path / "port.py"

@@ -20,10 +20,10 @@ from porter.validate.run import run_source, validate
 from porter.validate.running.processes import RunFailed
 
 from .long import long
+from .outside import SCRIPTS
 
 pytestmark = pytest.mark.real
 
-SCRIPTS = Path(__file__).parent / "scripts"
 QWEN3, PORT = SCRIPTS / "sft_lora_qwen3.py", SCRIPTS / "sft_lora_qwen3_tunix.py"
 
 
@@ -113,7 +113,7 @@ def test_a_script_that_never_trains(tmp_path: Path) -> None:
 def test_a_port_that_crashes_is_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     port = tmp_path / "train_tunix.py"
-    port.write_text(PORT.read_text().replace("    max_length=256,\n", "    max_length=256,\n    nonsense=1,\n"))
+    port.write_text(PORT.read_text().replace("    max_length=128,\n", "    max_length=128,\n    nonsense=1,\n"))
 
     code = tpu_port(["validate", str(QWEN3), str(port), "--steps", "1", "--quick", "--json", "--html", "v.html"])
 

@@ -57,16 +57,17 @@ def main() -> int:
     settings = Settings.load(settings_file)
     folder = disk(folder, settings)
     Path(folder).mkdir(parents=True, exist_ok=True)
-    if not uses_torch(Path(script)):
+    torch = uses_torch(Path(script))
+    if not torch:
         without_torch()
     substitutes = Substitutes(settings, "port", arguments, Path(folder))
     stand_in_world(substitutes, "port", settings.sources, settings.work)
     patch_loaders(substitutes)
     stand_in_metrics(settings.sources, substitutes.note)
-    if uses_torch(Path(script)):
+    if torch:
         patch_kept_models(substitutes)
     events = Events(Path(folder), substitutes.outside, script)
-    if uses_torch(Path(script)):
+    if torch:
         watch_torch_saves(events)
     observer = Observer(settings, substitutes, Path(folder), events)
     patch_mesh(settings)

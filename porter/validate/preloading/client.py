@@ -129,6 +129,12 @@ def _stop(server: _Server) -> None:
         server.process.wait()
 
 
+def running() -> list[int]:
+    """The process ids of those that stand."""
+    with _lock:
+        return [each.process.pid for each in _servers.values() if each.process.poll() is None]
+
+
 def stop() -> None:
     """End all of them."""
     with _lock:

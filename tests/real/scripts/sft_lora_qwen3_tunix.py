@@ -33,7 +33,7 @@ batches = rt.SFTBatches(
     max_steps=60,
     batch_size=4,
     accumulation=2,
-    max_length=256,
+    max_length=128,
     assistant_only_loss=True,
     seed=42,
 )
