@@ -27,6 +27,7 @@ def standardize_data_formats(
 
     Which of the two keys of a message holds the role is read off the first ten rows: the one with fewer values. A
     dataset without `conversations` is given back as it is. ValueError for roles without an alias and for other keys.
+    It works in this process alone, whatever `num_proc` says: JAX runs threads by now, and a fork may never return.
     """
     first = list(itertools.islice(dataset, 10))
     if not first or "conversations" not in first[0]:
@@ -54,8 +55,7 @@ def standardize_data_formats(
         ]
         return {"conversations": made}
 
-    workers = {} if not hasattr(dataset, "column_names") or not hasattr(dataset, "num_rows") else {"num_proc": num_proc}
-    return dataset.map(renamed, batched=True, batch_size=batch_size, **workers)
+    return dataset.map(renamed, batched=True, batch_size=batch_size)
 
 
 def turn_marks(tokenizer: Any) -> tuple[str, str]:
