@@ -6,6 +6,7 @@ documents each name; those that aren't listed here may change with any release.
 
 from __future__ import annotations
 
+from ..engine.dating.ids_as_lists import calls_counted
 from ..engine.dating.release import date, last_day, release_of, written_before
 from ..engine.loops.unread.started import STARTED, Started, trains_on_gpu
 from ..engine.script.dead_blocks import is_dead, is_false
@@ -86,6 +87,7 @@ __all__ = [
     "bare",
     "binding_origins",
     "bound_value",
+    "calls_counted",
     "calls_of",
     "constants",
     "date",

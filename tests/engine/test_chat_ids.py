@@ -81,3 +81,26 @@ def test_a_dictionary_taken_for_token_ids_ends_the_gpu_run(
     told = [each.severity for each in found if f"gives a dictionary in transformers {pin}" in each.message]
     assert told == ["warning"] * ends
     assert any("the GPU run generates" in each.message for each in found) != ends
+
+
+COUNTED = """tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+rows = rows.filter(lambda row: {})
+"""
+
+
+@pytest.mark.parametrize(
+    ("pin", "counts", "told"),
+    [
+        ("transformers==5.3.0", "len(tokenizer.apply_chat_template(row['messages'], tokenize=True)) <= 1024", True),
+        ("transformers==4.57.6", "len(tokenizer.apply_chat_template(row['messages'], tokenize=True)) <= 1024", False),
+        ("transformers==5.3.0", "len(tokenizer.apply_chat_template(row['messages'], return_dict=False)) <= 9", False),
+        ("transformers==5.3.0", "len(tokenizer.apply_chat_template(row['messages'], tokenize=False)) <= 9", False),
+        ("transformers==5.3.0", "print(len(tokenizer.apply_chat_template(row['messages']))) or row['good']", False),
+    ],
+)
+def test_a_filter_that_counts_keys_of_a_dictionary_is_told(pin: str, counts: str, told: bool) -> None:
+    """Under transformers 5 it keeps every row, in the GPU run as in the port."""
+    ported = port(f"# pip install {pin}\n" + sft_script(between=COUNTED.format(counts)))
+    found = [each for each in ported.findings if "whose len(...) is 2" in each.message]
+    assert [each.severity for each in found] == ["warning"] * told
+    assert ("return_dict=False" in ported.after) == (pin < "transformers==5" or "return_dict" in counts)

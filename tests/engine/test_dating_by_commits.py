@@ -210,3 +210,12 @@ def test_a_row_without_the_template_ended_older_runs(tmp_path: Path) -> None:
     script = committed(tmp_path, "2023-08-14", OF_2023 + SFT_OF_2023.format(""))
     said = [finding.message for finding in port_file(script).findings]
     assert any("ends the run at a row that lacks the response template" in message for message in said)
+
+
+def test_accelerate_is_none_of_after_the_last_commit(tmp_path: Path) -> None:
+    """0.25.0, two days younger than the script, drew another order of rows."""
+    text = ALONE.format("").replace("Qwen/Qwen2.5-0.5B", "huggyllama/llama-7b")
+    ported = port_file(committed(tmp_path, "2023-11-29", text))
+    said = "0.24.1 (the newest release on 2023-11-29, when the script was last committed)"
+    assert ported.recipe.versions["accelerate"] == said
+    assert 'shuffling="drawn",  # as transformers 4.35.2, accelerate 0.24.1 did' in ported.after

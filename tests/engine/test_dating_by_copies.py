@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from porter.front.port_file import port_file
 
+from .dated_scripts import SCRIPT as TRL
+
+ALONE = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}  # the machine's settings don't matter
 SCRIPT = """from datasets import load_dataset
 from transformers import Trainer, TrainingArguments
 from {package} import FastLanguageModel
@@ -67,3 +72,34 @@ def test_a_copy_that_a_comment_imports_is_none(tmp_path: Path) -> None:
     package = "unsloth import FastLanguageModel  # from copies.unsloth"
     found = versions(tmp_path, package, "copies/unsloth/__init__.py")
     assert found["unsloth"].startswith("2025.5.6 (requirements.txt")
+
+
+BY_PATH = 'import sys\n\nsys.path.insert(0, "../modules/{}")\n{}'
+E106972 = "e106972dd6d839f4a3d3fcaffc1f386b4fbe66bf"  # of TRL, behind 0.27.2
+
+
+@pytest.mark.parametrize(
+    ("named", "url", "commit", "read"),
+    [
+        ("trl", "https://github.com/huggingface/trl.git", E106972, "0.27.2 (.gitmodules: trl>=0.27.2,<0.28.0)"),
+        ("trl", "git@github.com:huggingface/trl", E106972, "0.27.2 (.gitmodules: trl>=0.27.2,<0.28.0)"),
+        ("trl", "https://github.com/somebody/my-trl", E106972, "1.16.0 (newest table)"),  # a fork
+        ("other", "https://github.com/huggingface/trl.git", E106972, "1.16.0 (newest table)"),  # named by nothing
+        ("trl", "https://github.com/huggingface/trl.git", "0" * 39 + "1", "1.16.0 (newest table)"),
+    ],
+)
+def test_a_submodule_is_of_its_commit(tmp_path: Path, named: str, url: str, commit: str, read: str) -> None:
+    """A folder `trl` that `from trl import` names isn't meant: the script's path has to name it, or a file beside."""
+    (tmp_path / ".gitmodules").write_text(f'[submodule "trl"]\n\tpath = modules/trl\n\turl = {url}\n')
+    script = tmp_path / "sft" / "train.py"
+    script.parent.mkdir()
+    script.write_text(BY_PATH.format(named, TRL))
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    held = ["update-index", "--add", "--cacheinfo", f"160000,{commit},modules/trl"]
+    for words in (["init", "-q"], ["add", "-A"], held, [*who, "commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *words], cwd=tmp_path, env=ALONE, check=True)
+    found = port_file(script)
+    assert found.recipe.versions["trl"] == read
+    assert any("at the commit 0000000, which is no release" in each.message for each in found.findings) == (
+        commit != E106972
+    )

@@ -39,8 +39,9 @@ def test_a_value_that_later_releases_refuse(config: str, release: str, tmp_path:
 @pytest.mark.parametrize(
     ("lines", "release"),
     [
-        ("ids = tokenizer.apply_chat_template(chat, tokenize=True)\nstart = len(ids)", "4.57"),
-        ("start = len(tokenizer.apply_chat_template(chat, add_generation_prompt=True))", "4.57"),
+        ("ids = tokenizer.apply_chat_template(chat, tokenize=True)\nstart = len(ids)", "5."),
+        ("start = len(tokenizer.apply_chat_template(chat, add_generation_prompt=True))", "5."),
+        ("ids = tokenizer.apply_chat_template(chat)\nends = ids[-1] == 2", "5."),
         ("ids = tokenizer.apply_chat_template(chat) + [2]", "4.57"),
         ("ids = tokenizer.apply_chat_template(chat)\nfirst = ids[:5]", "4.57"),
         ("ids = tokenizer.apply_chat_template(chat)\nids = ids['input_ids'] + [2]", "5."),

@@ -177,7 +177,8 @@ trainer.train()
     [
         ("", "", "4.38 to 4.45.2: a step's loss is the mean of its micro-batches' means."),
         ("", "transformers==4.49.0\n", ""),
-        ("import trl\n", "", ""),  # beside which no older one was installed on that day
+        ("import trl\n", "", "4.38.2 to 4.45.2: a step's loss is the mean of its micro-batches' means."),
+        ("import trl\n", "trl==0.15.2\n", ""),  # beside which no older one was installed on that day
     ],
 )
 def test_releases_of_a_trainer_of_transformers(tmp_path: Path, more: str, pins: str, told: str) -> None:
@@ -383,3 +384,19 @@ def test_releases_that_a_pin_of_the_project_shuts_out_do_not_fit(tmp_path: Path)
     (tmp_path / "requirements.txt").write_text("trl>=0.9.6\ntransformers>=4.41.0\nhuggingface_hub==0.23.4\n")
     said = [each.message for each in port_file(tmp_path / "train.py").findings if "fit as well" in each.message]
     assert len(said) == 1 and "to 0.17 fit as well" in said[0] and "to 4.46.3 fit as well" not in said[0], said
+
+
+COUNTED = """\
+tokenizer = AutoTokenizer.from_pretrained("mistralai/Mistral-7B-v0.1")
+rows = load_dataset("trl-lib/Capybara", split="train")
+rows = rows.filter(lambda row: len(tokenizer.apply_chat_template(row["messages"], tokenize=True)) <= 1024)
+
+trainer = """
+
+
+def test_rows_that_are_kept_by_the_number_of_their_tokens_are_kept_otherwise_by_5(tmp_path: Path) -> None:
+    """Nothing says which transformers it was: under 5 `len(...)` is 2, and every row stays."""
+    text = SCRIPT.format("from transformers import AutoTokenizer\n", ", model_init_kwargs={'dtype': 'bfloat16'}")
+    text = text.replace("trainer = ", COUNTED, 1)
+    told = said(committed(tmp_path, "2026-02-15", text, requirements_txt="trl==0.27.2\n"))
+    assert "5.0 to 5.1: len(...) of apply_chat_template's answer counts the keys of a dictionary, 2" in told, told

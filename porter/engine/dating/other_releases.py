@@ -24,6 +24,7 @@ from ..script.training import Training
 from ..steps.step import Phase, step
 from .asked import beside_others, binds, pins_for, takes_one_of
 from .evidence import IN_EFFECT, SOURCES, evidence, releases_with_all, short_version
+from .ids_as_lists import GIVES_MORE, METHOD, calls_counted
 from .model_families import models_loaded
 from .release import release_of
 
@@ -96,6 +97,7 @@ def _differences_in(porting: Training, site: Site, library: str) -> str:
     at = fitting.index(read)
     found = [*_habits(porting, site, library, fitting, at), *_defaults(porting, library, fitting, at)]
     found += _ignored(porting, library, fitting, at)
+    found += _counted(porting, library, fitting, at)
     if not found:
         return ""
     found.sort(key=lambda each: each.distance(at))
@@ -128,9 +130,14 @@ def releases_that_fit(porting: Training, library: str) -> list[str]:
     day = min(last_committed(Path(porting.module.path)) or own + HALF, _lost_on(porting))
     since = min(max(own - YEAR, _installed_since(porting, library)), own)
     if library != dated and dated in porting.versions and dated in porting.module.roots:
-        beside = porting.versions[dated].partition(" ")[0]
-        since = own  # installed with it, on a day when it was out
-        able = [one for one in able if takes_one_of([one], dated, beside, library)]
+        beside = [porting.versions[dated].partition(" ")[0]]
+        if release_of(porting, dated) is None:
+            beside = releases_that_fit(porting, dated) or beside
+            first = record.at_day(library, record.date(dated, beside[0]))
+            since = min(max(since, record.record(library).dates[first]), own)
+        else:
+            since = own  # installed with it, on a day when it was out
+        able = [one for one in able if any(takes_one_of([one], dated, each, library) for each in beside)]
     return [one for one in able if since <= record.date(library, one) <= max(day, own)]
 
 
@@ -227,6 +234,17 @@ def _ignored(porting: Training, library: str, fitting: Sequence[str], at: int) -
             name = row.text.removesuffix(IN_EFFECT)
             if places:
                 yield Difference(places, f"{name} has an effect" if idle[at] else f"{name} does nothing")
+
+
+def _counted(porting: Training, library: str, fitting: Sequence[str], at: int) -> Iterator[Difference]:
+    """What the script goes by that is a number of tokens in some of the releases."""
+    if library != loader(porting.packs).library or not calls_counted(porting):
+        return
+    keys = [version_key(one) >= version_key(GIVES_MORE) for one in fitting]
+    places = tuple(place for place, each in enumerate(keys) if each is not keys[at])
+    if places:
+        counts = "the tokens" if keys[at] else "the keys of a dictionary, 2"
+        yield Difference(places, f"len(...) of {METHOD}'s answer counts {counts}")
 
 
 def _span(fitting: Sequence[str], places: Sequence[int]) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ...releases.history import history
-from ...releases.sets import choose, within_known
+from ...releases.sets import Chosen, choose, within_known
 from ...releases.uses import Use, uses_of
-from ...releases.versions import Pin, pins_of
+from ...releases.versions import Pin, fits, pins_of
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.releases.habits import shuffling_of
+from ...source.project.commits import last_day
 from ..script.training import Training
 from .asked import exact_of, pins_for
 
@@ -30,7 +33,7 @@ def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
     if "transformers" not in asked or not asked["transformers"]:
         return None
     try:
-        chosen = choose(_uses(porting), asked)
+        chosen, day = _chosen(porting, asked)
     except ValueError:  # a release that isn't recorded
         return None
     transformers, accelerate = chosen["transformers"].version, chosen["accelerate"].version
@@ -40,7 +43,25 @@ def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
     why = chosen["accelerate"].why
     if pinned and asked["accelerate"] != pinned:
         why = f"pinned: {','.join(map(''.join, pinned))}, the nearest that is known"
+    elif day is not None:
+        why = f"the newest release on {day}, when the script was last committed"
     return f"{accelerate} ({why})"
+
+
+def _chosen(porting: Training, asked: Mapping[str, Sequence[Pin]]) -> tuple[dict[str, Chosen], datetime.date | None]:
+    """The set of releases that is asked for; with the day of the script's last commit where that keeps accelerate from
+    being as new as the others allow. It doesn't where one of these came out later: the script has been run since."""
+    record, uses = history(), _uses(porting)
+    chosen = choose(uses, asked)
+    exact = {library: exact_of(asked.get(library, ())) for library in ("trl", "transformers")}
+    since = [record.date(library, release) for library, release in exact.items() if release is not None]
+    day = last_day(Path(porting.module.path), max(since, default=None))
+    if day is None or record.date("accelerate", chosen["accelerate"].version) <= day:
+        return chosen, None
+    pins = asked.get("accelerate", ())
+    releases = (one for one in record.releases("accelerate") if all(fits(one, *pin) for pin in pins))
+    out = [one for one in releases if record.date("accelerate", one) <= day]
+    return (choose(uses, {**asked, "accelerate": [("==", out[-1])]}), day) if out else (chosen, None)
 
 
 def _pinned(porting: Training, versions: Mapping[str, str]) -> list[Pin]:
@@ -61,7 +82,7 @@ def accelerate_beside(porting: Training) -> str:
         if version[:1].isdigit() and "newest table" not in why:
             asked[library] = pins_of(f"=={version}")
     try:
-        return choose(_uses(porting), asked)["accelerate"].version
+        return _chosen(porting, asked)[0]["accelerate"].version
     except ValueError:  # a release that isn't recorded
         return history().releases("accelerate")[-1]
 

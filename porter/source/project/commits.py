@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import hashlib
 import os
+import re
 import subprocess
 from functools import lru_cache
 from pathlib import Path
 
 PATIENCE = 2.0  # seconds for each question
 OF_SHA1 = 40  # hexadecimal digits
+SUBMODULE = re.compile(r"(?m)^160000 commit (\w+)\t(.+)$")  # of what `git ls-tree` shows
 # A repository's own settings start no program: nothing is fetched, verified, watched or filtered.
 QUIETLY = [
     *("git", "--no-pager", "-c", "log.showSignature=false", "-c", "core.fsmonitor=false"),
@@ -32,6 +34,12 @@ def last_committed(script: Path) -> datetime.date | None:
         return datetime.date.fromisoformat(day or "")
     except ValueError:
         return None
+
+
+def held_commits(folder: Path) -> dict[str, str]:
+    """The submodules of the repository whose top is `folder`, each with its commit; none where git doesn't tell."""
+    told = _ask(folder / ".gitmodules", "ls-tree", "-r", "HEAD") or ""
+    return {path: commit for commit, path in SUBMODULE.findall(told)}
 
 
 def _blob_of(script: Path, algorithm: str) -> str | None:

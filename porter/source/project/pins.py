@@ -14,7 +14,7 @@ from ...errors import InputError
 from ...files import is_file, plain_text
 from ...releases.versions import Pin, can_meet
 from ...tables import libraries_read, said_by_built_in
-from .copies import copy_of
+from .copies import copy_of, held_by_git
 from .folders import documents_below, files_in, project_folders
 from .launchers import containers_of, images_of, launchers_of
 from .printed import Shown, left_by, printed_by, shown_by, told_by
@@ -232,7 +232,9 @@ def around_script(
     commands = [held for name, held in (*files, *launchers) if COMMANDS.search(name)]
     first = _lock_of([text]) or ("" if any(OF_REQUIREMENTS.search(held) for held in commands) else _lock_of(commands))
     images = images_of(script, text if any(package in text for package in clouds) else "", launchers)
-    return Around(folders, sorted(files, key=lambda file: file[0] != first), launchers, [*images])
+    files.sort(key=lambda file: file[0] != first)
+    held = held_by_git(folders, [text, *(held for _, held in files)])
+    return Around(folders, [held, *files] if held else files, launchers, [*images])
 
 
 def _documents(

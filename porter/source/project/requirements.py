@@ -49,11 +49,12 @@ def revisions_in(text: str, library: str) -> list[list[Pin]]:
     the state before the next one, which calls itself 4.50.0.dev0; of a commit, `trl.git@e95f9fb`, its forerunner."""
     found: list[list[Pin]] = []
     for named in re.findall(rf"github\.com/[\w-]+/{re.escape(library)}(?:\.git)?@([\w.-]*\w)", text):
-        if tag := re.fullmatch(rf"{VERSION}(-\w[\w.-]*)?", named):
+        if re.fullmatch(r"[0-9a-f]{7,40}", named):  # also one of decimal digits alone
+            if around := releases_around(library, named):
+                found.append([("==", around[0])] if not around[1] else [(">=", around[0]), ("<", around[1])])
+        elif tag := re.fullmatch(rf"{VERSION}(-\w[\w.-]*)?", named):
             preview = tag[2] and not OF_RELEASE.match(tag[2])
             found.append([("==", _before_next(tag[1]) if preview else tag[1])])
-        elif re.fullmatch(r"[0-9a-f]{7,40}", named) and (around := releases_around(library, named)):
-            found.append([("==", around[0])] if not around[1] else [(">=", around[0]), ("<", around[1])])
     return found
 
 

@@ -3,7 +3,8 @@
     ids = tokenizer.apply_chat_template(messages, max_length=512)
     labels = [-100] * start + ids[start:]
 
-A port runs under transformers 5, where it asks for what the script had.
+A port runs under transformers 5, where it asks for what the script had. A script that is read as of 5 counts the
+dictionary's keys with `len(...)`: whoever keeps rows of up to 1024 tokens so keeps them all, in silence.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, is_before, step
-from porter.packs.script import IDS_ASKED, Unknown, evaluate, inside
+from porter.packs.script import IDS_ASKED, Unknown, calls_counted, evaluate, inside, plain_version, shortened
 
 PART_OF = "TP005"
 NAME = "apply_chat_template"
@@ -23,11 +24,27 @@ OTHERS = ("processor", "image_processor")  # whose method is another
 def ask_for_ids(porting: Porting) -> None:
     """Every call that gave token ids says `return_dict=False`."""
     module = porting.module
-    if NAME not in module.text or not is_before(porting, "transformers", "5"):
+    if NAME not in module.text:
         return
+    if not is_before(porting, "transformers", "5"):
+        return _say_counted(porting)
     for call in module.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == NAME and _gives_ids(porting, call):
             porting.add_keyword(call, "return_dict=False", PART_OF, REASON)
+
+
+def _say_counted(porting: Porting) -> None:
+    """A warning at each call whose ids are counted."""
+    for call in calls_counted(porting):
+        if call in porting.answers.get(IDS_ASKED, ()):
+            continue
+        release = plain_version(porting.versions.get("transformers", ""))
+        message = (
+            f"{shortened(porting.module.code(call.func))}(...) gives a dictionary in transformers {release}, whose "
+            "len(...) is 2, not the number of its tokens. The port does as that release."
+        )
+        fix = "Say return_dict=False to count tokens, or pin the transformers before 5 that the script was run with."
+        porting.find(PART_OF, "warning", message, fix, *porting.module.location(call))
 
 
 def _gives_ids(porting: Porting, call: cst.Call) -> bool:
