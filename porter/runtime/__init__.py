@@ -47,7 +47,7 @@ _HOMES = {
     "saving.gguf": ("save_gguf",),
     "saving.main_process": ("main_print",),
     "saving.merging": ("merge_adapter", "merge_and_unload"),
-    "training.metrics_files": ("log_metrics", "save_metrics"),
+    "saving.metrics_files": ("log_metrics", "save_metrics"),
     "training.metrics_trainer": ("MetricsTrainer",),
     "facts.releases.mistral_means": ("mean_over", "undivided"),
     "settings.mixtures": ("get_dataset",),

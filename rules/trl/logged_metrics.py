@@ -14,8 +14,8 @@ PART_OF = "trl"
 _SAMPLED = {"clip_ratio": (0, 16), "entropy": (0, 20)}
 LOGGED = {
     "sft": {"mean_token_accuracy": (0, 15), "entropy": (0, 22)},
-    "dpo": {"mean_token_accuracy": (0, 29), "num_tokens": (0, 29), "entropy": (0, 29)},
-    "kto": {"num_tokens": (1, 8), "entropy": (1, 8)},
+    "dpo": {"mean_token_accuracy": (0, 29), "entropy": (0, 29)},
+    "kto": {"entropy": (1, 8)},
     "grpo": _SAMPLED,
     "rloo": _SAMPLED,
 }

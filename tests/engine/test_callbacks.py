@@ -167,9 +167,9 @@ def test_what_sft_trainer_logs_of_its_own_is_said_once(release: str, keywords: s
     ("trainer", "release", "said"),
     [
         ("DPO", "0.28.0", ""),
-        ("DPO", "0.29.0", "mean_token_accuracy, num_tokens and entropy"),
+        ("DPO", "0.29.0", "mean_token_accuracy and entropy"),
         ("KTO", "1.7.0", ""),
-        ("KTO", "1.8.0", "num_tokens and entropy"),
+        ("KTO", "1.8.0", "entropy"),
         ("GRPO", "0.15.2", ""),
         ("GRPO", "0.16.0", "clip_ratio"),
         ("GRPO", "1.16.0", "clip_ratio and entropy"),

@@ -52,6 +52,26 @@ def test_a_pair_counts_by_its_micro_batch_of_the_gpu_run(tiny_mesh: Any) -> None
     assert [batch["scale"].sum() / 2 for batch in both] == pytest.approx([1.0] * 3)
 
 
+@pytest.mark.parametrize(
+    ("kind", "rows", "trl", "counted"),
+    [
+        (PreferenceBatches, PAIRS, None, True),
+        (PreferenceBatches, PAIRS, "0.28.0", False),
+        (KTOBatches, LABELLED, None, True),
+        (KTOBatches, LABELLED, "1.7.0", False),
+        (ORPOBatches, PAIRS, None, False),
+    ],
+)
+def test_tokens_are_counted_where_the_release_logged_them(
+    tiny_mesh: Any, kind: Any, rows: list[dict[str, Any]], trl: str | None, counted: bool
+) -> None:
+    batches = made(kind, rows, tiny_mesh(1, 1), batch_size=2, accumulation=2, trl=trl)
+    every = 2 if kind is KTOBatches else 1  # not the completions of the KL term
+    fed = [int((batch["segment_ids"][::every] > 0).sum()) for batch in batches]
+    assert batches.counts(0, 1) == ({"num_tokens": sum(fed[:2])} if counted else {})
+    assert batches.counts(1, 2) == ({"num_tokens": sum(fed[2:])} if counted else {})
+
+
 def test_what_a_trainer_is_told_beside_its_arguments_counts_unless_it_is_none(tiny_mesh: Any) -> None:
     args = trl_arguments("0.19.1", "DPOConfig")(output_dir="out", beta=0.3, max_length=9)
     assert [rt.preference_loss(args, beta=given).beta for given in (0.2, None)] == [0.2, 0.3]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,95 +18,7 @@ from porter.runtime.saving.record import NAME, OURS
 from porter.runtime.training.hooks import log_every
 from porter.runtime.training.recording import Recording, rates
 from porter.runtime.training.run_facts import free_variables, learning_rate
-
-ROWS, LENGTH = 2, 8
-
-
-class Trainer:
-    """The part of a PeftTrainer that hooks see; it reports a step when the next one has been trained, as Tunix does."""
-
-    def __init__(
-        self, folder: Path | None, *, steps: int = 0, max_steps: int = 6, accumulation: int | None = None
-    ) -> None:
-        self.train_steps, self._mode = steps, "train"
-        self.is_managed_externally = False
-        self.checkpoints: list[int] = []
-        self.model = SimpleNamespace()
-        self.config = SimpleNamespace(
-            max_steps=max_steps, checkpoint_root_directory=None if folder is None else str(folder),
-            gradient_accumulation_steps=accumulation, checkpointing_options=None,
-        )  # fmt: skip
-        self.checkpoint_manager = SimpleNamespace(
-            latest_step=lambda: self.checkpoints[-1] if self.checkpoints else None,
-            _checkpoint_manager=SimpleNamespace(all_steps=lambda: self.checkpoints),
-        )
-        chain = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(optax.linear_schedule(1e-3, 0.0, 6)))
-        self.optimizer = SimpleNamespace(tx=chain)
-        self.metrics_prefix = ""
-        self.metrics_logger = SimpleNamespace(get_metric_history=lambda *names: np.array([0.25]))
-        self.trains_on: Any = None
-        self.evaluates_on: Any = None
-        self._buffered_train_metrics: Any = None
-        self._prev_buffered_train_metrics: Any = None
-
-    def _write_train_metrics(self) -> None:
-        pending, self._prev_buffered_train_metrics = self._prev_buffered_train_metrics, self._buffered_train_metrics
-        self._buffered_train_metrics = None
-        if pending is not None:
-            self.hooks.on_train_step_end(self, pending.step + 1, pending.loss)
-
-    def _prepare_inputs(self, batch: Any) -> Any:
-        return batch
-
-    def close(self) -> None: ...
-
-    def _save_last_checkpoint(self) -> None: ...
-
-    def train(
-        self, hooks: Any, until: int, *, save: int = 0, killed: bool = False, evaluated: dict[int, float] | None = None
-    ) -> None:
-        """Steps with the losses 1 / step, a checkpoint every `save`; `killed`: nothing comes behind the last one.
-
-        `evaluated`: the losses of evaluations behind steps.
-        """
-        self.hooks = hooks
-        hooks.on_train_start(self)
-        while self.train_steps < until:
-            for _ in range(self.config.gradient_accumulation_steps or 1):
-                self._prepare_inputs(batch())
-                hooks.on_train_step_start(self)
-            self._buffered_train_metrics = SimpleNamespace(step=self.train_steps, loss=1 / (self.train_steps + 1))
-            self.train_steps += 1
-            self._write_train_metrics()
-            if save and self.train_steps % save == 0:
-                self.checkpoints.append(self.train_steps)
-                (Path(self.config.checkpoint_root_directory) / str(self.train_steps)).mkdir(parents=True)
-            if evaluated and self.train_steps in evaluated:
-                self.evaluate(hooks, evaluated[self.train_steps])
-        if killed:
-            return
-        hooks.on_train_end(self)
-        self._write_train_metrics()
-        self.close()
-
-    def evaluate(self, hooks: Any, loss: float) -> None:
-        self.metrics_logger = SimpleNamespace(get_metric_history=lambda *names: np.array([loss]))
-        hooks.on_eval_step_end(self, loss)
-
-
-def batch() -> dict[str, np.ndarray]:
-    segments = np.ones((ROWS, LENGTH), np.int32)
-    segments[:, 6:] = 0
-    labels = np.where(np.arange(LENGTH) < 4, -100, 7) * np.ones((ROWS, 1), np.int32)
-    return {"segment_ids": segments, "labels": np.where(segments > 0, labels, -100)}
-
-
-def record(folder: Path) -> dict[str, Any]:
-    return dict(json.loads((folder / NAME).read_text(encoding="utf-8")))
-
-
-def steps(folder: Path) -> list[int]:
-    return [line["step"] for line in record(folder)["log_history"] if "loss" in line]
+from tests.runtime.reporting import ROWS, Trainer, batch, record, steps
 
 
 def test_every_step_is_there_unrounded_whatever_is_printed(tmp_path: Path) -> None:
@@ -129,109 +39,6 @@ def test_every_step_is_there_unrounded_whatever_is_printed(tmp_path: Path) -> No
     assert summary["train_loss"] == pytest.approx(found["log_history"][-1]["train_loss"])
     assert (summary["epoch"], summary["step"]) == (2.0, 6)
     assert summary["train_steps_per_second"] == pytest.approx(6 / summary["train_runtime"], rel=0.1)
-
-
-@pytest.mark.parametrize(("transformers", "ahead"), [("4.50.3", 1), ("4.51.0", 0), (None, 0)])
-def test_the_lines_of_older_transformers_have_the_next_steps_rate(
-    tmp_path: Path, transformers: str | None, ahead: int
-) -> None:
-    told: list[float] = []
-
-    class Tells(TrainerCallback):
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-            if "loss" in logs:
-                told.append(logs["learning_rate"])
-
-    schedule = optax.linear_schedule(1e-3, 0.0, 6)
-    hooks = log_every(2, schedule=schedule, callbacks=[Tells()], transformers=transformers)
-    Trainer(tmp_path).train(hooks, 6)
-    assert told == [float(schedule(step - 1 + ahead)) for step in (2, 4, 6)]
-    assert [line["learning_rate"] for line in hooks.state.log_history[:-1]] == told
-    own = [line["learning_rate"] for line in record(tmp_path)["log_history"] if "loss" in line]
-    assert own == pytest.approx([float(schedule(step)) for step in range(6)], rel=1e-6), (
-        "the record has each step's own"
-    )
-
-
-@pytest.mark.parametrize(("asked", "said"), [(-1, [6]), (0.4, [3, 6])])
-def test_a_share_and_less_than_nothing_are_read_as_transformers_does(asked: float, said: list[int]) -> None:
-    hooks = log_every(asked, steps_per_epoch=3)
-    Trainer(None).train(hooks, 6)
-    assert [line["step"] for line in hooks.history if "loss" in line] == said
-
-
-def test_an_evaluation_has_its_time(tmp_path: Path) -> None:
-    hooks, trainer = log_every(2), Trainer(tmp_path)
-    trainer.evaluates_on = SimpleNamespace(rows=10, gpu_batches=5)
-    hooks.on_train_start(trainer)
-    for _ in range(2):
-        for _ in range(3):  # this mesh's batches
-            hooks.on_eval_step_start(trainer)
-        time.sleep(0.02)
-        hooks.on_eval_step_end(trainer, 0.5)
-    hooks.on_train_end(trainer)
-    lines = [line for line in record(tmp_path)["log_history"] if "eval_loss" in line]
-    assert len(lines) == 2
-    for line in lines:
-        assert 0.02 <= line["eval_runtime"] < 1
-        assert line["eval_steps_per_second"] == pytest.approx(5 / line["eval_runtime"], rel=0.01)
-        assert line["eval_samples_per_second"] == pytest.approx(10 / line["eval_runtime"], rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("transformers", "clips", "logged"),
-    [
-        ("4.37.2", True, False),
-        ("4.38.0", True, True),
-        ("4.38.0", False, False),
-        ("5.2.0", False, False),
-        ("5.3.0", False, True),
-        (None, False, True),
-    ],
-)
-def test_a_line_has_the_norm_where_its_release_logged_it(transformers: str | None, clips: bool, logged: bool) -> None:
-    trainer, hooks = Trainer(None), log_every(1, transformers=transformers)
-    if not clips:
-        trainer.optimizer = SimpleNamespace(tx=optax.sgd(1e-3))
-    trainer.train(hooks, 2)
-    assert ["grad_norm" in line for line in hooks.history if "loss" in line] == [logged] * 2
-
-
-def test_lines_have_what_the_batches_count_from_where_the_run_goes_on() -> None:
-    trainer, hooks = Trainer(None, steps=2), log_every(2)
-    trainer.trains_on = SimpleNamespace(
-        counts=lambda first, until: {"num_tokens": 10.0 * (until - first)}, logged=SimpleNamespace(times_steps=True)
-    )
-    trainer.train(hooks, 6)
-    hooks.on_eval_step_end(trainer, 0.5)
-    lines = [line for line in hooks.history if "loss" in line]
-    assert [(line["step"], line["num_tokens"]) for line in lines] == [(4, 20.0), (6, 40.0)]
-    assert all(0 <= line["step_time"] < 1 for line in lines)
-    assert hooks._first_metrics["eval_num_tokens"] == 40.0
-
-
-def test_a_clock_that_jumps_is_in_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jumps, clock = itertools.cycle([0.0, 4e7, -9e4]), time.time
-    monkeypatch.setattr(time, "time", lambda: clock() + next(jumps))
-    Trainer(tmp_path).train(log_every(1), 6)
-    *lines, summary = record(tmp_path)["log_history"]
-    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6]
-    assert all(0 < line["steps_per_second"] < 1e6 for line in lines) and 0 < summary["train_runtime"] < 60
-
-
-@pytest.mark.parametrize("asked", [True, False])
-def test_the_evaluation_before_the_first_step_has_a_line_where_it_was_asked_for(tmp_path: Path, asked: bool) -> None:
-    hooks = log_every(2, eval_on_start=asked)
-    trainer = Trainer(tmp_path)
-    hooks.on_eval_step_end(trainer, 0.5)
-    trainer.train(hooks, 2)
-    assert ["eval_loss" in line for line in hooks.history] == ([True] if asked else []) + [False, False]
-    assert ["eval_loss" in line for line in record(tmp_path)["log_history"]].count(True) == int(asked)
-
-    resumed = log_every(2, eval_on_start=asked)  # at a step that was evaluated before
-    resumed.on_eval_step_end(trainer, 0.5)
-    resumed.on_train_start(trainer)
-    assert [line["step"] for line in resumed.history] == ([2] if asked else [])
 
 
 def test_transformers_reads_it_and_the_rest_stands_where_it_has_room(tmp_path: Path) -> None:
@@ -418,7 +225,7 @@ def test_tokens_that_differ_from_run_to_run_arent_recorded(tmp_path: Path) -> No
         def train(self, hooks: Any, until: int, **settings: Any) -> None:
             with pytest.MonkeyPatch.context() as patch:
                 whole = batch()
-                patch.setattr(f"{__name__}.batch", lambda: {"segment_ids": whole["segment_ids"]})
+                patch.setattr("tests.runtime.reporting.batch", lambda: {"segment_ids": whole["segment_ids"]})
                 super().train(hooks, until, **settings)
 
     for kind in (Sampled, Odd):

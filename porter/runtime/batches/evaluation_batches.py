@@ -33,7 +33,7 @@ class EvaluationBatches:
         dealt = training._deal.batches(training._steps.evaluated(prepared.lengths, batch_size), batch_size)
         if not dealt:
             raise ValueError(f"{len(prepared)} evaluation rows don't fill one batch of {batch_size}")
-        self.rows, self.gpu_batches = len(prepared), len(dealt)
+        self.training, self.rows, self.gpu_batches = training, len(prepared), len(dealt)
         self.batch_size = micro_batch
         self.length = training._fixed_length(prepared)
         self._picked = np.concatenate(dealt)

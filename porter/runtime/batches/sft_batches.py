@@ -17,6 +17,7 @@ import numpy as np
 
 from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
+from ..facts.releases.lines import Lines
 from ..hosts.global_arrays import placed
 from ..rows import tokenization, tokenizer_setup
 from ..rows.packing import Shuffles
@@ -130,7 +131,7 @@ class SFTBatches:
     ) -> None:
         self._release = releases.release(trl, transformers, unsloth_counts)
         self.transformers = self._release.transformers  # the source's release
-        self._logs_tokens = self._release.since(0, 16) and not (unsloth or unsloth_counts)
+        self.lines = Lines("" if unsloth or unsloth_counts else "sft", self._release)  # Unsloth's has no metrics
         self._fed: list[int] = []  # tokens of each optimizer step
         first = tokenization.first_row(dataset)
         if completion_only_loss is None:  # TRL lets the training set decide for evaluation too
@@ -272,7 +273,7 @@ class SFTBatches:
 
     def counts(self, first: int, until: int) -> dict[str, float]:
         """TRL's `num_tokens` behind step `until` of a run from `first` on; nothing where its release logged none."""
-        logged = self._logs_tokens and until <= len(self._fed)
+        logged = self.lines.counts_tokens and until <= len(self._fed)
         return {"num_tokens": float(sum(self._fed[first:until]))} if logged else {}
 
     def __repr__(self) -> str:

@@ -21,6 +21,7 @@ class KTOBatches(PreferenceBatches):
     taken apart. `estimate_kl`: False for loss_type="apo_zero_unpaired", whose batches are single rows.
     """
 
+    KIND = "kto"
     whole = True
 
     def __init__(self, *args: Any, estimate_kl: bool = True, sampling: str = "sequential", **kwargs: Any) -> None:
@@ -44,6 +45,10 @@ class KTOBatches(PreferenceBatches):
             truncation_mode=self._cut["truncation_mode"],
             release=self._release,
         )
+
+    @property
+    def _counted(self) -> slice:
+        return slice(None, None, self.documents)
 
     def _empty(self, rows: int, length: int) -> Batch:
         return {**super()._empty(rows, length), "desirable": np.zeros(rows, bool)}

@@ -21,6 +21,7 @@ from ..batches.config_arguments import told
 from ..batches.deal_rows import Deal
 from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
+from ..facts.releases.lines import Lines
 from ..hosts.global_arrays import placed
 from ..rows.tokenization import IGNORED
 from ..rows.tokenizer_setup import set_up_tokenizer
@@ -58,6 +59,7 @@ class PreferenceBatches:
     The tokenizer gets a pad token where DPOTrainer of that release gave it one (from 0.29 on).
     """
 
+    KIND = "dpo"
     documents = 2  # rows of the batch for each row of the dataset
     whole = False  # whether the loss always compares the rows of a micro-batch
 
@@ -91,6 +93,8 @@ class PreferenceBatches:
     ) -> None:
         self._release = releases.release(trl, transformers)
         self.transformers = self._release.transformers  # the source's release
+        self.lines = Lines(self.KIND, self._release)
+        self._fed: list[int] = []  # tokens of each optimizer step
         self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
         self._padding = set_up_tokenizer(
             tokenizer,
@@ -191,14 +195,27 @@ class PreferenceBatches:
         return placed(self._made(), self._mesh)
 
     def _made(self) -> Iterator[Batch]:
+        self._fed = []
         for group in itertools.islice(self._groups(), self.steps):
+            self._fed.append(0)
             shares = [share for batch in group for share in self._shares(batch)]
             made = len(group) if self._release.divides_by_made else self._deal.accumulation
             weights = np.full(len(shares), len(group) / made / len(shares))
             for batch in self._assemble(self._rows, group, weights, self._micro_batches, self.length):
                 if self._deal.accumulation > 1 and not self._release.divides_by_made:
                     batch["present"] = np.full(self.batch_size, len(group) / made, np.float32)
+                self._fed[-1] += int(np.sum(batch["segment_ids"][self._counted] > 0))
                 yield batch
+
+    @property
+    def _counted(self) -> slice:
+        """The rows of a batch whose tokens are counted."""
+        return slice(None)
+
+    def counts(self, first: int, until: int) -> dict[str, float]:
+        """TRL's `num_tokens` behind step `until` of a run from `first` on; nothing where its release logged none."""
+        logged = self.lines.counts_tokens and until <= len(self._fed)
+        return {"num_tokens": float(sum(self._fed[first:until]))} if logged else {}
 
     def _groups(self) -> Iterator[list[np.ndarray]]:
         """The micro-steps of each optimizer step; before transformers 4.52 an epoch's rest made no step of its own."""
@@ -350,6 +367,8 @@ class ORPOBatches(PreferenceBatches):
     `max_prompt_length`, at the end that `truncation_mode` doesn't keep.
     """
 
+    KIND = "orpo"
+
     def _prepare(self, dataset: Any, per_process: int) -> Documents:
         return preference_rows.text_pairs(
             dataset,
@@ -372,4 +391,5 @@ class ORPOBatches(PreferenceBatches):
 class CPOBatches(ORPOBatches):
     """`PreferenceBatches` as TRL 1.16's CPOTrainer makes them: as ORPOTrainer's, with the answers' likelihood alone."""
 
+    KIND = "cpo"
     _nll_tokens = PreferenceBatches._nll_tokens

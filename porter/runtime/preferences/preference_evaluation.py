@@ -27,7 +27,7 @@ class PreferenceEvaluation:
         dealt = training._deal.batches(np.arange(len(prepared)), batch_size)
         if not dealt:
             raise ValueError(f"{len(prepared)} evaluation rows don't fill one batch of {batch_size}")
-        self.rows, self.gpu_batches = len(prepared), len(dealt)
+        self.training, self.rows, self.gpu_batches = training, len(prepared), len(dealt)
         self.batch_size = training._divisible(batch_size)
         self.length = training._fixed_length(prepared)
         pairs = self.batch_size // training.documents

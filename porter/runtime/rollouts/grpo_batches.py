@@ -26,6 +26,7 @@ from ..batches.arrays import Batch, divisible
 from ..facts.files import to_host
 from ..facts.lengths import rounded
 from ..facts.releases import release
+from ..facts.releases.lines import Lines
 from ..facts.releases.unsloth_grpo import settings_of_loss, settled_by_config
 from ..generation.prompts import (
     check_context,
@@ -179,6 +180,7 @@ class GRPOBatches:
 
         source = release(trl)
         self.logged = Logged(source, self._rewards, num_generations, whole_spread=scale_rewards == "batch")
+        self.lines = Lines(self.KIND, source)
         self._kl_of_all = source.since(1, 9)
         as_release = prompt_settings(self.KIND, trl, tokenizer, start_token, truncation_side)
         self._prompts = tokenised_prompts(

@@ -22,9 +22,10 @@ from tunix.sft.hooks import TrainingHooks
 from ..callbacks import BestMetric, Events, TrainerCallback, TrainerState
 from ..facts.releases import release
 from ..settings.intervals import interval
+from .own_metrics import counts, lines_of, measured, times_steps
 from .recording import Recording
 from .run_facts import clips
-from .speeds import StepClock, counts, evaluated, note_data, of_evaluation, of_training, times_steps
+from .speeds import StepClock, evaluated, note_data, of_evaluation, of_training
 from .step_norms import log_steps
 from .stopping import Stopping
 from .trackers import begin_runs
@@ -55,7 +56,9 @@ def log_every(
     nothing is clipped before 5.3), `epoch` counts in optimizer steps. Rewards and the like of a `PreferenceTrainer` are
     means over the same steps. Evaluations have their `eval_runtime`, `eval_samples_per_second` and
     `eval_steps_per_second`, and behind the last step comes the Trainer's line of the run, `train_runtime` and its kin
-    with `train_loss`: by this machine's seconds, of the rows and batches that the GPU run's Trainer counts.
+    with `train_loss`: by this machine's seconds, of the rows and batches that the GPU run's Trainer counts. Where the
+    GPU run's trainer keeps its metrics until a line comes (`Lines.keeps`), the last one has those of the steps behind
+    the line before.
 
     Args:
         steps: `logging_steps`; below 1 a share of the whole run, rounded up, below 0 the last step alone; None for
@@ -124,12 +127,14 @@ class LogLines(TrainingHooks):
         self._metrics = metrics
         self.recording = Recording(output_dir, schedule, steps_per_epoch, steps)
         self._sum = 0.0
-        self._last_logged = 0
-        self._total, self._first, self._ends = 0.0, 0, -1
+        self._last_logged = self._told = 0  # steps whose loss, and whose metrics, are in a line
+        self.rest: dict[str, float] = {}  # the metrics of the run's last line
+        self._total, self._ends = 0.0, -1
+        self.first = 0  # the step that the run goes on from
         self._evaluating: float | None = None  # when the evaluation began
         self._clock = StepClock()
         self._clock.begin()
-        self._begun = self._reported = self._epoch_ended = -1
+        self._begun = self._reported = self._epoch_ended = self._evaluated = -1
         self._evaluates = False  # whether Tunix has evaluated, which it does in front of the first step, too
         self._stopping = Stopping()
         self._evaluations: list[dict[str, float]] = []
@@ -160,9 +165,10 @@ class LogLines(TrainingHooks):
         self.norms = self.norms and (self.norms_unclipped or clips(train_ctx))
         self.started, self._trains = time.perf_counter(), True
         self._clock.begin()
-        self._sum, self._last_logged, self._begun = 0.0, train_ctx.train_steps, -1
-        self._total, self._first, self._ends = 0.0, train_ctx.train_steps, -1
-        self._reported = self._epoch_ended = -1
+        self._sum, self._begun, self.rest = 0.0, -1, {}
+        self._last_logged = self._told = train_ctx.train_steps
+        self._total, self.first, self._ends = 0.0, int(train_ctx.train_steps), -1
+        self._reported = self._epoch_ended = self._evaluated = -1
         if self._events.at_once:
             _report_at_once(train_ctx)
         if self._steps is not None and self._steps < 1:
@@ -204,10 +210,8 @@ class LogLines(TrainingHooks):
         # The argument is a sum over batches; the logged value is their mean.
         mean = train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, "loss", "eval")[-1]
         of_set = getattr(train_ctx, "evaluating", "eval")  # MetricsTrainer's, as the metrics that it computes
-        found = {f"{of_set}_{name}": value for name, value in _metrics(train_ctx, "eval", 1).items()}
-        found |= getattr(train_ctx, "evaluated", {})
-        counted = counts(train_ctx, self._first, int(train_ctx.train_steps))
-        found |= {f"eval_{name}": value for name, value in counted.items()}  # whatever the set's name
+        own = measured(train_ctx, "eval", 1) | counts(train_ctx, self.first, int(train_ctx.train_steps))
+        found = getattr(train_ctx, "evaluated", {}) | {f"eval_{name}": value for name, value in own.items()}
         self._evaluates = True
         if self._evaluating is not None:
             seconds, self._evaluating = time.perf_counter() - self._evaluating, None
@@ -219,6 +223,7 @@ class LogLines(TrainingHooks):
             self._before += [line] if self._eval_on_start else []
         else:
             self.recording.evaluated(train_ctx, self.state, line)
+            self._evaluated = int(train_ctx.train_steps)
             self._evaluations.append(line)
             if self._reported == train_ctx.train_steps:
                 self._say_evaluations(train_ctx, self._reported)
@@ -235,7 +240,7 @@ class LogLines(TrainingHooks):
             self._end_epoch(train_ctx, self._ends)
         self._events.save_last(train_ctx)
         self.recording.ended(train_ctx, self.state)
-        if self._ends in (self._first, self._reported):  # nothing was left to train, or nothing is left to report
+        if self._ends in (self.first, self._reported):  # nothing was left to train, or nothing is left to report
             self._end_epoch(train_ctx, self._ends)
             self._say(self._summary(train_ctx, self._ends), train_ctx)
             self._events.finish(train_ctx, self._ends)
@@ -297,25 +302,41 @@ class LogLines(TrainingHooks):
 
     def _line(self, train_ctx: Any, step: int) -> dict[str, float]:
         line = {"loss": self._sum / (step - self._last_logged)}
-        found = self._found(train_ctx, self._last_logged, step)
-        if "grad_norm" in found:
-            line["grad_norm"] = found.pop("grad_norm")
+        if self.norms:
+            line["grad_norm"] = _grad_norm(train_ctx)
         if self._schedule is not None:
             line["learning_rate"] = float(self._schedule(step if self.rate_of_next else step - 1))
-        if times_steps(train_ctx):
-            line["step_time"] = self._clock.mean(step - self._last_logged)
-        return self._with_epoch(line | found, step)
+        kept = lines_of(train_ctx)
+        if kept is None or not (kept.keeps_at_evaluations and self._evaluates_at(train_ctx, step)):
+            line |= self._own(train_ctx, step)
+        return self._with_epoch(line, step)
 
     def _summary(self, train_ctx: Any, step: int) -> dict[str, float]:
         """The Trainer's last line."""
         seconds = time.perf_counter() - (self.started or 0.0)
         line = of_training(getattr(train_ctx, "trains_on", None), seconds, train_ctx.config.max_steps or step)
-        return self._with_epoch({**line, "train_loss": of_all_steps(self._total, step)}, step)
+        line["train_loss"] = of_all_steps(self._total, step)
+        kept = lines_of(train_ctx)
+        if kept is not None and kept.keeps and (self._evaluated != step or kept.keeps_at_evaluations):
+            self.rest = self._own(train_ctx, step)
+        return self._with_epoch(line | self.rest, step)
+
+    def _own(self, train_ctx: Any, step: int) -> dict[str, float]:
+        """The trainer's own metrics of the steps up to `step` that no line has told."""
+        if step <= self._told:
+            return {}
+        found = {"step_time": self._clock.mean(step - self._told)} if times_steps(train_ctx) else {}
+        found |= self._beside(train_ctx, self._told, step)
+        self._told = step
+        return found
 
     def _found(self, train_ctx: Any, after: int, until: int) -> dict[str, float]:
         """What is logged beside loss and rate: the last step's gradient norm, means over the steps after `after`."""
         found = {"grad_norm": _grad_norm(train_ctx)} if self.norms else {}
-        found |= _metrics(train_ctx, "train", until - after) | counts(train_ctx, self._first, until)
+        return found | self._beside(train_ctx, after, until)
+
+    def _beside(self, train_ctx: Any, after: int, until: int) -> dict[str, float]:
+        found = measured(train_ctx, "train", until - after) | counts(train_ctx, self.first, until)
         return found if self._metrics is None else found | self._metrics(after, until)
 
     def _with_epoch(self, line: dict[str, float], step: int) -> dict[str, float]:
@@ -348,17 +369,6 @@ def _report_at_once(train_ctx: Any) -> None:
 
 def _shown(value: Any) -> Any:
     return f"{value:.4g}" if isinstance(value, int | float) else value
-
-
-def _metrics(train_ctx: Any, mode: str, steps: int) -> dict[str, float]:
-    """What the trainer logs beside the loss (`PreferenceTrainer`'s rewards): means over the last `steps`."""
-    found = {}
-    for name in getattr(train_ctx, "metric_names", ()):
-        history = train_ctx.metrics_logger.get_metric_history(train_ctx.metrics_prefix, name, mode)
-        values = np.asarray(history[-steps:], np.float32)
-        if np.any(np.isfinite(values)):
-            found[name] = float(np.nanmean(values))
-    return found
 
 
 def _grad_norm(train_ctx: Any) -> float:

@@ -75,17 +75,6 @@ def note_data() -> None:
     PeftTrainer.train = train
 
 
-def times_steps(trainer: Any) -> bool:
-    """Whether the GPU run logged `step_time`."""
-    return bool(getattr(getattr(getattr(trainer, "trains_on", None), "logged", None), "times_steps", False))
-
-
-def counts(trainer: Any, first: int, until: int) -> dict[str, float]:
-    """What the batches count of the steps behind `first` up to `until`, under the names that the GPU run logged."""
-    count = getattr(getattr(trainer, "trains_on", None), "counts", None)
-    return {} if count is None else dict(count(first, until))
-
-
 def evaluated(trainer: Any) -> Any:
     """The batches of the set that a trainer is evaluating."""
     batches = getattr(trainer, "evaluates_on", None)

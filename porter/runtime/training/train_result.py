@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .own_metrics import lines_of
 from .speeds import of_training, speeds
 
 
@@ -25,7 +26,8 @@ def train_result(trainer: Any, batches: Any = None) -> TrainResult:
 
     `training_loss` is the sum over this run's optimizer steps by the number of all steps: of a resumed run the Trainer,
     too, counts those before it and not their losses. It is 0 where nothing was left to train. The seconds are those
-    from the run's start until this call, compilation included; rows and epochs are counted by `batches`.
+    from the run's start until this call, compilation included; rows and epochs are counted by `batches`. Where the
+    trainer of the GPU run's release puts its own metrics into the run's last line in place, they are here, too.
     """
     steps = int(trainer.train_steps)
     try:
@@ -36,6 +38,9 @@ def train_result(trainer: Any, batches: Any = None) -> TrainResult:
     metrics = _speed(trainer, batches) | {"train_loss": loss}
     if batches is not None:
         metrics["epoch"] = steps / batches.steps_per_epoch
+    kept = lines_of(trainer)
+    if kept is not None and kept.in_results:
+        metrics |= getattr(getattr(trainer, "training_hooks", None), "rest", {})
     return TrainResult(steps, loss, metrics)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,8 @@ from ..saving.saving_policy import save_policy
 from ..settings.intervals import interval
 from .hooks import LogLines, log_every
 from .metrics_trainer import MetricsTrainer
+from .own_metrics import lines_of
+from .own_metrics import of_evaluation as own_of_evaluation
 from .speeds import of_evaluation
 from .trackers import WandbRun, is_installed, log_beside
 
@@ -173,7 +175,8 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_pr
     The batches come from `SFTBatches.evaluation`, whose scales make the mean over batches transformers' loss. A
     `MetricsTrainer` adds its metrics. Speed and epoch are under transformers' names, steps those of the GPU run. Of
     several sets by their names each has its own: `{"eval_NAME_loss": ...}`. As the Trainer's it is logged: a line of
-    `rt.log_every`, to the callbacks and the trackers, under transformers' names.
+    `rt.log_every`, to the callbacks and the trackers, under transformers' names. What TRL's trainer measures beside the
+    loss (`eval_rewards/margins`) is in the line, and returned where its release does.
     """
     if isinstance(eval_batches, EvaluationSets):
         each = ((f"{metric_key_prefix}_{name}", batches) for name, batches in eval_batches.items())
@@ -182,7 +185,7 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_pr
     started = time.perf_counter()
     step = nnx.jit(trainer.create_eval_step_fn())
     gathered = trainer.gather(eval_batches) if isinstance(trainer, MetricsTrainer) else None
-    losses = []
+    losses, beside = [], []
     with mesh_of(trainer.model):
         for batch in eval_batches if gathered is None else gathered.batches:
             inputs = trainer._prepare_inputs(batch)  # a reference model's log-probabilities
@@ -190,15 +193,20 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_pr
             losses.append(float(loss))
             if gathered is not None:
                 gathered.add(aux)
+            elif isinstance(aux, Mapping):
+                beside.append(aux)
     if not losses:
         raise ValueError("there is nothing to evaluate: the evaluation data has no batches")
     found = {f"{metric_key_prefix}_loss": sum(losses) / len(losses)}
     found |= {} if gathered is None else gathered.metrics(metric_key_prefix)
     found |= of_evaluation(eval_batches, time.perf_counter() - started, metric_key_prefix) | _epoch(trainer)
+    first = getattr(getattr(trainer, "training_hooks", None), "first", 0)
+    own = own_of_evaluation(trainer, eval_batches, beside, first)
     if isinstance(hooks := getattr(trainer, "training_hooks", None), LogLines):
-        hooks.evaluated(trainer, found)
-    log_beside(trainer, found, int(trainer.train_steps))
-    return found
+        hooks.evaluated(trainer, found | own)
+    log_beside(trainer, found | own, int(trainer.train_steps))
+    kept = lines_of(trainer, eval_batches)
+    return found | (own if kept is not None and kept.in_results else {})
 
 
 def _epoch(trainer: Any) -> dict[str, float]:

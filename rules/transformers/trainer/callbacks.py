@@ -40,7 +40,7 @@ GIVEN = frozenset({"self", "args", "state", "control", "logs", "metrics", "model
 # What TRL's trainers log and the port's hooks don't, by the names in their `_metrics`.
 LOGGED_BY_TRL = re.compile(rf"(?:train/)?(?:{'|'.join(sorted(OF_TRL))}|clip_ratio(?:/.*)?|sampling/.*)")
 
-COUNT_TOKENS = ("sft", "grpo", "rloo")  # whose ports log num_tokens
+COUNT_TOKENS = ("sft", "dpo", "kto", "grpo", "rloo")  # whose ports log num_tokens
 
 
 @step(Phase.WRITE, of="trainer", reads=("names",), fills=("parts",))
