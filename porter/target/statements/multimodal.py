@@ -86,5 +86,5 @@ def mean_arguments(porting: Porting) -> list[Arg]:
     if code == APART:
         said = f"Mistral's loss in transformers {version}" if mistral else "a multimodal model's loss in transformers"
     else:  # the run's model decides
-        said = f"by micro-batch for {'Mistral' if mistral else 'multimodal models'} alone, as transformers {version}"
+        said = f"by micro-batch for {'Mistral' if mistral else 'multimodal models'} alone"
     return [Arg(code, "mean_over", f"# {said}")] if code else []

@@ -9,7 +9,10 @@ given to a trainer with `peft_config=` and is saved by its own name is the whole
 layers; the port writes the adapter, and a finding says so.
 """
 
+import re
 from dataclasses import replace
+
+import libcst as cst
 
 from porter.packs.api import saved_tokenizer, say_keywords
 from porter.packs.script import is_tokenizer
@@ -33,6 +36,8 @@ SETTLED = {
     "repo_id": ("manual", "", "rt.save_model and rt.save_adapter upload nothing: rt.push_to_hub does"),
     "variant": ("manual", "", "the files have transformers' plain names"),
 }
+
+PRINTS = re.compile(r"print|(?:logger|logging|log)\.\w+")
 
 ID = "TP112"
 MATCHES = (
@@ -58,15 +63,34 @@ def apply(site, porting):
     function = porting.rt("save_adapter" if lora else "save_model")
     porting.saved.add((porting.names.model, path))
     arguments = [porting.names.model, path]
+    upload = upload_behind(porting, site) if site.qualified == "@trainer.save_model()" else ""
     if site.qualified == "@trainer.save_model()" and (tokenizer := saved_tokenizer(porting, site.node)):
-        arguments.append(f"tokenizer={tokenizer}")
+        if upload or not _is_saved_below(porting.module, site.node, tokenizer, path):
+            arguments.append(f"tokenizer={tokenizer}")
     new = f"{function}({', '.join(arguments)})"
     reason = "the adapter as PEFT writes it" if lora else "the weights as transformers writes them"
-    upload = upload_behind(porting, site) if site.qualified == "@trainer.save_model()" else ""
     porting.replace(site, new + upload, reason)
     say_keywords(porting, site, {**SETTLED, **_of_tokenizers(site, porting)}, "output_dir", "save_directory")
     if site.qualified == "@model.save_pretrained()" and is_named_base(porting, site):
         say_named_base(porting, site, "save_pretrained")
+
+
+def _is_saved_below(module, save, tokenizer, path):
+    """Whether the script saves the tokenizer there itself, on a line below with no more than prints between."""
+    line = module.parents[module.parents[save]]
+    block = module.parents.get(line)
+    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(block, cst.IndentedBlock | cst.Module):
+        return False
+    for below in block.body[block.body.index(line) + 1 :]:
+        only = below.body[0] if isinstance(below, cst.SimpleStatementLine) and len(below.body) == 1 else None
+        call = only.value if isinstance(only, cst.Expr) else None
+        if not isinstance(call, cst.Call):
+            return False
+        if module.code(call) == f"{tokenizer}.save_pretrained({path})":
+            return True
+        if PRINTS.fullmatch(module.code(call.func)) is None:
+            return False
+    return False
 
 
 def _named(site, porting):

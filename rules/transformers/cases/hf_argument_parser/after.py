@@ -28,7 +28,7 @@ def main():
         load_dataset("trl-lib/Capybara", split="train"),
         tokenizer,
         mesh,
-        mean_over=rt.mean_over(model, "5.12.1"),  # by micro-batch for multimodal models alone, as transformers 5.12.1
+        mean_over=rt.mean_over(model, "5.12.1"),  # by micro-batch for multimodal models alone
     )
     peft_config = rt.LoraProvider(
         rt.lora_rules(

@@ -68,7 +68,7 @@ def main():
         lm["train"],
         default_data_collator,
         mesh,
-        mean_over=rt.mean_over(model, "5.12.1"),  # by micro-batch for multimodal models alone, as transformers 5.12.1
+        mean_over=rt.mean_over(model, "5.12.1"),  # by micro-batch for multimodal models alone
         transformers="5.12.1",  # steps and mean as with this release
     )
     eval_dataset = lm["test"]

@@ -114,7 +114,7 @@ def train(
             tokenizer, pad_to_multiple_of=8, return_tensors="np", padding=True
         ),
         mesh,
-        mean_over=rt.mean_over(model, "4.57"),  # by micro-batch for multimodal models alone, as transformers 4.57
+        mean_over=rt.mean_over(model, "4.57"),  # by micro-batch for multimodal models alone
         transformers="4.57",  # steps and mean as with this release
     )
     eval_batches = None

@@ -139,7 +139,7 @@ def train():
         data_module["train_dataset"],
         data_module["data_collator"],
         mesh,
-        mean_over=rt.mean_over(model, "5.12.1"),  # by micro-batch for multimodal models alone, as transformers 5.12.1
+        mean_over=rt.mean_over(model, "5.12.1"),  # by micro-batch for multimodal models alone
         transformers="5.12.1",  # steps and mean as with this release
     )
     if training_args.gradient_checkpointing:

@@ -59,5 +59,5 @@ trainer = PeftTrainer(
 trainer.with_training_hooks(rt.log_every(5, schedule=schedule, steps_per_epoch=batches.steps_per_epoch))
 with mesh:
     trainer.train(batches)
-rt.save_model(model, "./llama-alpaca/final", tokenizer=tokenizer)
+rt.save_model(model, "./llama-alpaca/final")
 tokenizer.save_pretrained("./llama-alpaca/final")

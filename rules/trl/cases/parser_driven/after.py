@@ -33,7 +33,7 @@ def main():
         dataset.select(range(extra.rows)),
         tokenizer,
         mesh,
-        mean_over=rt.mean_over(model, "5.12.1"),  # by micro-batch for multimodal models alone, as transformers 5.12.1
+        mean_over=rt.mean_over(model, "5.12.1"),  # by micro-batch for multimodal models alone
     )
     peft_config = get_peft_config(model_args)
     if peft_config is not None:

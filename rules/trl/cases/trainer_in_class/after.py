@@ -35,7 +35,7 @@ class FineTuner:
             dataset,
             self.tokenizer,
             mesh,
-            mean_over=rt.mean_over(self.model, "5.12.1"),  # by micro-batch for multimodal models alone, as transformers 5.12.1
+            mean_over=rt.mean_over(self.model, "5.12.1"),  # by micro-batch for multimodal models alone
         )
         self.model = rt.apply_peft(self.model, self.lora_config, mesh, seed=self.args.seed)
         if self.args.gradient_checkpointing:
