@@ -8,7 +8,8 @@ import pytest
 
 from porter.front.port_file import port_file
 from porter.front.port_script import port_script
-from porter.source.project.model_names import usual_value
+from porter.source.project import settings_files
+from porter.source.project.model_names import usual_value, usual_values
 from porter.source.project.other_models import is_known_without
 
 from .named_models import PHI, SCRIPT, folder
@@ -334,3 +335,16 @@ def test_a_constant_that_two_modules_of_a_project_have(tmp_path: Path, other: st
     found = port_script(script)
     errors = [each for port in (found, *found.modules) for each in port.findings if each.severity == "error"]
     assert any(PHI in error.message for error in errors), errors
+
+
+def test_what_leads_back_to_itself_is_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty options, each the default of the next, beside a file that isn't there: a port took over a minute."""
+    looked = []
+    find = settings_files.file_in
+    monkeypatch.setattr(settings_files, "file_in", lambda folders, name: (looked.append(name), find(folders, name))[1])
+    fields = [f"parser.add_argument('--f{n}', default=args.f{(n + 1) % 30})" for n in range(30)]
+    text = "\n".join(["import yaml", *fields, "args = parser.parse_args()", "rows = yaml.safe_load(open('rows.yaml'))"])
+    assert usual_values("args.f0", text, tmp_path / "train.py", None) == []
+    assert looked == ["rows.yaml"]
+    closed = text.replace("default=args.f7", "default='Qwen/Qwen3-0.6B'")
+    assert usual_values("args.f0", closed, tmp_path / "train.py", None) == [("Qwen/Qwen3-0.6B", "the default of --f0")]

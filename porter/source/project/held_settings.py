@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from .settings_files import NOTED, files_named_in, texts_at, variable_in_files
+from .settings_files import NOTED, SettingsFiles, files_named_in, variable_in_files
 from .usual.environment import variable_set_in
 from .usual.tables import DEEPEST, Tables
 from .usual.text_parts import keys_loaded, keys_of
@@ -57,6 +57,8 @@ class Settings(Tables):
         # fields of the same name in several classes.
         self.held: dict[tuple[str, str, int], tuple[str, str] | None] = {}
         self.settings: dict[tuple[tuple[str, ...], int], tuple[str, str] | None] = {}
+        self.asked: set[tuple[str, ...]] = set()  # paths whose value is being looked for
+        self.files = SettingsFiles(script)
 
     def module(self, name: str, place: str) -> tuple[str, list[str]] | None:
         """The file of the project that an import means, and what of the name lies in it; it is read."""
@@ -111,7 +113,11 @@ class Settings(Tables):
         """What the settings hold at `path`: one value of all parsers, dataclasses and files that have it."""
         asked = tuple(path), depth
         if asked not in self.settings:
+            if asked[0] in self.asked:  # what it is made of leads back to it
+                return None
+            self.asked.add(asked[0])
             self.settings[asked] = self._at(path, depth)
+            self.asked.remove(asked[0])
         return self.settings[asked]
 
     def _at(self, path: list[str], depth: int) -> tuple[str, str] | None:
@@ -131,11 +137,11 @@ class Settings(Tables):
 
     def texts(self, path: list[str]) -> list[tuple[str, str]]:
         """The texts at `path` of the files of settings that the script names, or a module that it imports."""
-        found = list(texts_at(path, self.text, self.script, self.launched.files))
+        found = self.files.texts_at(path, self.text, self.launched.files)
         if not found:
             self.read_imported()
             names = [name for file, tree in self.trees.items() if file for name in files_named_in(tree)]
-            found = list(texts_at(path, "", self.script, names)) if names else []
+            found = self.files.texts_at(path, "", names) if names else []
         return found
 
     def in_parsers(self, name: str, depth: int, adds: tuple[str, ...] = ("add_argument",)) -> Iterator[tuple[str, str]]:

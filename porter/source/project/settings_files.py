@@ -7,8 +7,8 @@ import configparser
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
-from functools import lru_cache, reduce
+from collections.abc import Iterable
+from functools import cached_property, lru_cache, reduce
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from ...errors import InputError
 from ...files import read_text
 from .folders import file_in, files_in, project_folders
 from .modules import ABOVE
+from .usual.trees import MODULES
 
 CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml|ini|cfg))["']""")
 ENDINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
@@ -39,14 +40,42 @@ VARIABLE = re.compile(
 )
 
 
-def texts_at(path: list[str], text: str, script: Path, named: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The texts at `path` of the files that the script or its launches (`named`) name, each with the file's name; where
-    none of them has any, of those that lie beside the script, unless it names one outside the project."""
-    files = dict.fromkeys([*_files_named(text), *named])
-    found = list(_of_named(path, files, script))
-    if not found and not any(Path(file).is_absolute() for file in files):
-        found = list(_of_those_beside(path, script))
-    yield from found
+class SettingsFiles:
+    """The files of settings of a script's project, each of which is looked for once."""
+
+    def __init__(self, script: Path) -> None:
+        self._script = script
+        self._found: dict[str, Path | None] = {}
+
+    def texts_at(self, path: list[str], text: str, named: Iterable[str]) -> list[tuple[str, str]]:
+        """The texts at `path` of the files that `text`, a script's, or its launches (`named`) name, each with the
+        file's name; where none of them has any, of those that lie beside the script, unless it names one outside the
+        project."""
+        files = dict.fromkeys([*_files_named(text), *named])
+        inside = ((name, self._file(name)) for name in files if not Path(name).is_absolute())
+        found = [(held, name) for name, file in inside if file is not None and (held := _at(path, file))]
+        if not found and not any(Path(name).is_absolute() for name in files):
+            folder = self._script.absolute().parent
+            found = [(held, str(file.relative_to(folder))) for file in self._beside if (held := _at(path, file))]
+        return found
+
+    def _file(self, name: str) -> Path | None:
+        """The file that a name means: in one of the project's folders, or the only one a little below them."""
+        if name not in self._found:
+            file = file_in(self._folders, name)
+            for above, folder in enumerate(self._folders if file is None and "/" not in name else ()):
+                file = file or _below(name, folder, (1,) if above else (1, 2))
+            self._found[name] = file
+        return self._found[name]
+
+    @cached_property
+    def _folders(self) -> list[Path]:
+        return project_folders(self._script.absolute(), above=ABOVE)
+
+    @cached_property
+    def _beside(self) -> list[Path]:
+        found = chain.from_iterable(files_in(self._script.absolute().parent, BESIDE))
+        return list(islice(found, MOST_FILES))
 
 
 def loaded_settings(text: str, script: Path) -> Any:
@@ -106,6 +135,7 @@ def settings_of(text: str) -> Any:
         return None
 
 
+@lru_cache(MODULES)
 def files_named_in(tree: ast.Module) -> list[str]:
     """The files of settings that a module names."""
     return _files_named(ast.unparse(tree))
@@ -125,28 +155,10 @@ def hydras_file(text: str) -> str:
     return f"{given['config_path']}/{named}" if name and "config_path" in given else named if name else ""
 
 
-def _of_named(path: list[str], files: Iterable[str], script: Path) -> Iterator[tuple[str, str]]:
-    folders = project_folders(script.absolute(), above=ABOVE)
-    for written in files:
-        file = file_in(folders, written)
-        for above, folder in enumerate(folders if file is None and "/" not in written else ()):
-            file = file or _below(written, folder, (1,) if above else (1, 2))
-        held = _at(path, file) if file is not None and not Path(written).is_absolute() else None
-        if held:
-            yield held, written
-
-
 def _below(name: str, folder: Path, depths: tuple[int, ...]) -> Path | None:
     """The only file of that name in the folders so far below one of the project's: `ROOT / "settings" / "a.yaml"`."""
     found = [*chain.from_iterable(files_in(folder, tuple(f"{'*/' * depth}{name}" for depth in depths)))]
     return found[0] if len(found) == 1 else None
-
-
-def _of_those_beside(path: list[str], script: Path) -> Iterator[tuple[str, str]]:
-    folder = script.absolute().parent
-    for file in islice(chain.from_iterable(files_in(folder, BESIDE)), MOST_FILES):
-        if held := _at(path, file):
-            yield held, str(file.relative_to(folder))
 
 
 def _at(path: list[str], file: Path, depth: int = 0) -> str:
