@@ -15,6 +15,10 @@ from porter.recipe import Receipt
 
 from .projects import MODELS, SCRIPT, ported, project
 
+BEFORE = (
+    "{} runs as it is before what the port imports of the project, and imports {}, which the port needs installed then."
+)
+
 
 def test_a_module_of_a_package_that_is_called_as_a_library_is(tmp_path: Path) -> None:
     """`utils/logging.py` was passed over, and what it does with the trainer left to a person."""
@@ -67,12 +71,31 @@ def test_a_package_that_imports_the_script_itself_needs_what_the_gpu_run_needs(
     script = SCRIPT.format(imports=imports, load="load_model")
     files = {"__init__.py": package, "rows.py": "ROWS = []\n", "models.py": MODELS, "train.py": script}
     project(tmp_path, {f"job/{name}": text for name, text in files.items()})
-    said = [
-        each.message for each in port_script(tmp_path / "job" / "train.py").findings if "__init__.py" in each.message
-    ]
+    findings = port_script(tmp_path / "job" / "train.py").findings
+    said = [each.message for each in findings if each.severity == "warning" and "__init__.py" in each.message]
     assert bool(said) is says
     if says:
-        assert said == ["job/__init__.py imports train.py itself, which runs before the port, and needs peft, trl."]
+        assert said == [BEFORE.format("job/train.py, which job/__init__.py imports,", "peft and trl")]
+
+
+@pytest.mark.parametrize(
+    ("package", "needs"),
+    [("from kit.rows import ROWS\nfrom kit.models import load_model\n", True), ("from .rows import ROWS\n", False)],
+)
+def test_a_package_that_imports_the_original_of_what_is_ported_needs_torch(
+    package: str, needs: bool, tmp_path: Path
+) -> None:
+    """`kit/__init__.py` runs before `kit.rows`, which the port imports, and with it the models.py of the GPU run."""
+    imports = f"from {'kit' if needs else 'kit.models'} import load_model\nfrom kit.rows import ROWS"
+    listed = "# /// script\n# dependencies = ['trl', 'torch']\n# ///\n"
+    files = {"__init__.py": package, "rows.py": "ROWS = []\n", "models.py": MODELS}
+    project(tmp_path, {f"kit/{name}": text for name, text in files.items()})
+    (tmp_path / "train.py").write_text(listed + SCRIPT.format(imports=imports, load="load_model"))
+    port = port_script(tmp_path / "train.py")
+    assert port.status == "ported" and "from kit.rows import ROWS" in port.after
+    said = [each.message for each in port.findings if each.severity == "warning" and "kit/" in each.message]
+    assert said == ([BEFORE.format("kit/models.py, which kit/__init__.py imports,", "torch")] if needs else [])
+    assert ('#     "torch",\n' in port.after) is needs
 
 
 def line_of(port: Port, start: str) -> str:

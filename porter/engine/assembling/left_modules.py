@@ -28,13 +28,15 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 class ProjectModule:
     """A module: its file as it is shown, and the name by which the port imports it, "" where another module does.
 
-    `taken`: names that others may use of it; of a file that the port changes, all may run.
+    `by`: the module that imports it, as it is shown, "" for one that the port has. `taken`: names that others may use
+    of it; of a file that the port changes, all may run.
     """
 
     file: Path
     shown: str
     text: str
     named: str = ""
+    by: str = ""
     changed: bool = False
     taken: set[str] = field(default_factory=set)
 
@@ -95,21 +97,27 @@ def left_modules(changed: Mapping[Path, str]) -> list[ProjectModule]:
     """The modules that a port's files lead to beside them. `changed`: the port's files, as they will read."""
     known = {file: ProjectModule(file, file.name, text, changed=True) for file, text in changed.items()}
     pending = list(known.values())
+    said = [module.used for module in pending]  # what one of them imports, another may use of it
+    of_port = set[str]().union(*(names for names, _ in said)), set[str]().union(*(held for _, held in said))
     while pending:
         module = pending.pop(0)
         used: tuple[set[str], set[str]] | None = None  # known once, where something of the project is imported
         for name, alias in [each for node in module.imported for each in aliases_of(node)]:
             found = find_project_file(str(module.file), name) if name.partition(".")[0] not in OURS else None
-            for file, shown in _read_for(*found) if found is not None else ():
+            read = [*_read_for(*found)] if found is not None else []
+            if name.startswith(".") and not name.startswith(".."):
+                read = [(file, (Path(module.shown).parent / shown).as_posix()) for file, shown in read]
+            if name.startswith(".") and module.changed:
+                read = [*_packages_of(module.file), *read]
+            for file, shown in read:
                 is_new = file not in known
                 if is_new and len(known) < MOST_FILES:
-                    beside = name.startswith(".") and not name.startswith("..")
-                    shown = (Path(module.shown).parent / shown).as_posix() if beside else shown
-                    known[file] = ProjectModule(file, shown, _text(file), name if module.changed else "")
+                    named, by = (name, "") if module.changed else ("", module.shown)
+                    known[file] = ProjectModule(file, shown, _text(file), named, by)
                 other = known.get(file)
                 if other is None or other.changed:
                     continue
-                used = module.used if used is None else used
+                used = (of_port if module.changed else module.used) if used is None else used
                 taken = _taken(other, alias, *used) - other.taken
                 other.taken |= taken
                 if (is_new or taken) and other not in pending:
@@ -176,6 +184,16 @@ def _read_for(file: Path, shown: str) -> Iterator[tuple[Path, str]]:
         if is_file(start / package):
             yield start / package, package.as_posix()
     yield file.absolute(), shown
+
+
+def _packages_of(file: Path) -> list[tuple[Path, str]]:
+    """The `__init__.py` of each package that a file is a module of, the outermost first, as they are shown."""
+    found: list[Path] = []
+    for folder in file.absolute().parents:
+        if not is_file(folder / "__init__.py"):
+            break
+        found.insert(0, folder / "__init__.py")
+    return [(each, each.relative_to(found[0].parent.parent).as_posix()) for each in found]
 
 
 def _text(file: Path) -> str:

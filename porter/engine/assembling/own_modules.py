@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ...recipe import Severity
 from ...source.merged import Merged
+from ...source.module import Module
 from ...text.edit import Edit
 from ...text.edits import apply_edits
 from ..packs.facts import Facts, is_like
@@ -40,9 +41,9 @@ def say_own_modules(porting: Porting, modules: Sequence[ProjectModule]) -> None:
             _say(porting, module, _line(porting, module.named) if module.named else 1)
 
 
-def needed_by_module(porting: Porting, module: ProjectModule) -> dict[str, str]:
+def needed_by_module(script: Module, module: ProjectModule) -> dict[str, str]:
     """The packages of the GPU's side that a module needs, each with what of it asks for it; "" for all of it."""
-    facts, packages = facts_of(porting.module), absent_packages(porting.module)
+    facts, packages = facts_of(script), absent_packages(script)
     packages |= frozenset(facts.needs_gpu)
     found: dict[str, str] = {}
     for where, node in [*(("", each) for each in module.at_top), *module.inside]:
@@ -69,7 +70,7 @@ def _imported(node: Import) -> Iterator[str]:
 
 def _say(porting: Porting, module: ProjectModule, line: int) -> None:
     shown, facts = module.shown, facts_of(porting.module)
-    needs = needed_by_module(porting, module)
+    needs = needed_by_module(porting.module, module)
     alone = not isinstance(porting.module, Merged)
     how = "isn't ported with this file" if alone else "stays as it is"
     roots = dict.fromkeys(name.partition(".")[0] for node in module.at_top for name in _imported(node))

@@ -82,7 +82,8 @@ def with_installs(porting: Porting, edits: list[Edit], beside: Sequence[ProjectM
         return edits
     facts = facts_of(porting.module)
     known = facts.gpu_distributions
-    needed = {name for module in beside for name in needed_by_module(porting, module)}
+    needed = {name for module in beside for name in needed_by_module(porting.module, module)}
+    needed |= porting.options.needed
     left = {name for name in known if name.replace("-", "_") in needed}
     touched = [(part, own) for part, own in parts if is_touched(porting, part, own)]
     for part, own in touched:

@@ -9,10 +9,8 @@ as they are.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,27 +18,36 @@ from pathlib import Path
 from ...engine.pipeline import port_module
 from ...port import Options, Port
 from ...recipe import Finding, Recipe
-from ...source.folder import SourceTree, imported_names
+from ...source.folder import SourceTree
 from ...source.module import Module
 from ...source.parsing import read_module
 from ...source.project.around import tree_around
 from ...source.project.modules import find_project_file
+from .packages_before import run_before, said_before
 from .reached_code import ReachedCode
 from .renamed_imports import Renaming, renamed
 
 RANKS = {"ported": 0, "partial": 1}
 SUFFIX = "_tunix"
 MOST_SAID = 3  # findings of a module that the script's report has, too
-RELATIVE = re.compile(r"(?m)^\s*from\s+\.")
+RULE = "TP001"
+LISTED = re.compile(r"install|# /// script")
 
 
 def port_with_modules(path: Path, options: Options) -> Port:
     """Port one file, with what it imports of its project unless that is worse. InputError as `port_file`."""
-    return _in_its_package(path, _with_what_it_imports(path, options))
-
-
-def _with_what_it_imports(path: Path, options: Options) -> Port:
     module = read_module(path)
+    port = _with_what_it_imports(path, module, options)
+    if port.status not in RANKS or port.notebook is not None or not options.active(RULE):
+        return port
+    before = run_before(path, module, port)
+    needed = frozenset(name for each in before for name in each.needs)
+    if needed and LISTED.search(port.before):  # what the script installs has to have them, too
+        port = _with_what_it_imports(path, module, replace(options, needed=needed))
+    return said_before(port, before)
+
+
+def _with_what_it_imports(path: Path, module: Module, options: Options) -> Port:
     alone = port_module(module, options)
     if module.notebook is not None:
         return alone
@@ -53,36 +60,6 @@ def _with_what_it_imports(path: Path, options: Options) -> Port:
     if RANKS.get(whole.status) is None or _worse(whole) > _worse(alone):
         return alone
     return with_modules(tree, script, whole) or _without_modules(path, alone, whole)
-
-
-def _in_its_package(path: Path, port: Port) -> Port:
-    """The port, which says it where its package imports the script itself, and with it what only the GPU run needs."""
-    package = path.absolute().parent / "__init__.py"
-    if not RELATIVE.search(port.after) or not package.is_file() or port.status not in RANKS:
-        return port
-    itself = (f".{path.stem}", f"{package.parent.name}.{path.stem}")
-    if not any(f"{name}.".startswith(f"{own}.") for name in imported_names(package) for own in itself):
-        return port
-    gone = sorted(_libraries(port.before) - _libraries(port.after))
-    gone = [name for name in gone if find_project_file(str(path), name) is None]  # none of its own, written anew
-    if not gone:
-        return port
-    home = f"{package.parent.name}/__init__.py"
-    message = f"{home} imports {path.name} itself, which runs before the port, and needs {', '.join(gone)}."
-    fix = f"Let {home} import the port, or install them where it runs."
-    recipe = port.recipe.with_findings([Finding("TP001", "warning", message, fix, 1, 1)])
-    return replace(port, recipe=recipe)
-
-
-def _libraries(text: str) -> set[str]:
-    """First names of what a text imports at its top."""
-    try:
-        lines = ast.parse(text).body
-    except (SyntaxError, ValueError):
-        return set()
-    modules = [alias.name for line in lines if isinstance(line, ast.Import) for alias in line.names]
-    modules += [line.module or "" for line in lines if isinstance(line, ast.ImportFrom) and not line.level]
-    return {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
 
 
 def _without_modules(path: Path, alone: Port, whole: Port) -> Port:
