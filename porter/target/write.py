@@ -10,6 +10,7 @@ from ..engine.script.porting import TRAINER, Porting
 from ..engine.script.sites import facts_of
 from ..engine.steps.step import Phase, step
 from ..recipe import Field, Value
+from ..text.edits import comments_above, line_start
 from ..text.layout import render
 from . import causal_lm, distillation, grpo, loop, sft
 from .adapters import adapter_rules, fuses, stands_in, write_adapters
@@ -49,10 +50,11 @@ def write(porting: Porting) -> None:
     provider, provider_elsewhere = write_adapters(porting, family, rules)
     if porting.lora_conditional:  # only what was written shows that the script puts adapters in by itself
         porting.fuses = porting.fuses or fuses(porting, family, None)
-    _write_arguments(porting)
+    along = _write_arguments(porting)
     processes = porting.known("mesh.processes", 1)
     writing = Writing(family, sizes, rules, code, mesh_elsewhere, provider_elsewhere, provider, int(processes))
     block = BLOCKS[table_of(porting, trainer).kind](porting, writing)
+    block = _with_heading(porting, block) if along else block
     porting.replace_statement(trainer, block, "Tunix's trainer, its data and its optimizer", part=TRAINER)
     place_headings(porting)
     _batch_sum(porting, writing, mesh)
@@ -105,15 +107,29 @@ def _with_model(values: Mapping[str, Value], of_branch: Mapping[str, Value]) -> 
     return {**kept, **model}
 
 
-def _write_arguments(porting: Porting) -> None:
-    """A config object that was only read is spread over the port; its statement goes."""
+def _write_arguments(porting: Porting) -> bool:
+    """A config object that was only read is spread over the port; its statement goes. Whether its comment stays."""
     site, trainer = porting.arguments, porting.trainer
     if site is None or trainer is None or stands_in(site, trainer):
-        return
+        return False
     reason = "each value stands where Tunix wants it"
-    porting.remove_statement(
+    return porting.remove_statement(
         site.node, site.rule, reason, follows=trainer.statement_start if trainer.place == "line" else None
     )
+
+
+def _with_heading(porting: Porting, block: str) -> str:
+    """The trainer's statements with what stood above them above `trainer = ...` alone, where the comment on its
+    arguments stands above the first: `# 5. Arguments`, their values, `# 6. Trainer`."""
+    trainer, text = porting.trainer, porting.module.text
+    assert trainer is not None
+    start = line_start(text, trainer.statement_start)
+    above, place = comments_above(text, start), block.rfind(f"\n{trainer.indent}{porting.names.trainer} = ")
+    if place <= 0 or above == start:
+        return block
+    porting.edit(above, start, "", trainer.rule, "it stands above the trainer")
+    lines = [line.strip() for line in text[above:start].splitlines()]
+    return block[:place] + "".join(f"\n{trainer.indent}{line}".rstrip(" ") for line in ("", *lines)) + block[place:]
 
 
 def _batch_sum(porting: Porting, writing: Writing, mesh: tuple[int, int] | None) -> None:

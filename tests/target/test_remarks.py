@@ -85,7 +85,8 @@ TRAINER = "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows
 
 def test_a_comment_above_the_configuration_goes_along() -> None:
     text = f"{HEAD}\n# how it trains\n# and where\n{ARGUMENTS}\nprint(1)\n# the trainer\n{TRAINER}"
-    check_becomes(text, "\n\nprint(1)\n# the trainer\n# how it trains\n# and where\n", gone=("and where\n\n",))
+    parts = "\n\nprint(1)\n# how it trains\n# and where\n", "\n)\n\n# the trainer\ntrainer = "
+    check_becomes(text, *parts, gone=("and where\n\n",))
 
 
 def test_one_that_heads_more_than_the_configuration_stays() -> None:
@@ -93,7 +94,13 @@ def test_one_that_heads_more_than_the_configuration_stays() -> None:
 
 
 def test_what_comes_next_stands_right_below() -> None:
-    check_becomes(f"{HEAD}\n# how it trains\n{ARGUMENTS}\n# the trainer\n{TRAINER}", "# how it trains\n# the trainer\n")
+    text = f"{HEAD}\n# how it trains\n{ARGUMENTS}\n# the trainer\n{TRAINER}"
+    check_becomes(text, "# how it trains\nmesh = ", "\n)\n\n# the trainer\ntrainer = PeftTrainer(")
+
+
+def test_a_comment_isnt_left_above_a_function() -> None:
+    text = f"{HEAD}\n# Arguments\n{ARGUMENTS}def shown():\n    pass\n\n{TRAINER}shown()\n"
+    check_becomes(text, "\ndef shown():\n    pass\n\n# Arguments\nmesh = ")
 
 
 def test_a_notebooks_cell_keeps_its_line() -> None:

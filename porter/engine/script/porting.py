@@ -28,6 +28,7 @@ TRAINER = "trainer"  # what makes the trainer, its data and its optimizer
 MESH = "mesh"  # the mesh below the imports, for all functions
 
 KEPT = "names that rewrites leave"  # of `Porting.answers`
+BLOCK = re.compile(r"[ \t]*(?:@|(?:async|def|class|for|if|try|while|with)\b)")  # a comment above another isn't its
 SHARED = (cst.SimpleStatementLine, cst.SimpleStatementSuite)
 
 
@@ -191,16 +192,16 @@ class Porting(Training):
         self.edit(*whole_lines(text, above, self.module.span(statement)[1]), "", rule, reason)
         return [line.strip() for line in text[above:begin].splitlines()]
 
-    def remove_statement(self, node: cst.CSTNode, rule: str, reason: str, follows: int | None = None) -> None:
+    def remove_statement(self, node: cst.CSTNode, rule: str, reason: str, follows: int | None = None) -> bool:
         """The statement that holds `node` goes; a block that would be empty keeps `pass`.
 
         `follows`: the start of the statement that its values go to. A comment above the removed one goes along, where
-        it speaks of that one alone.
+        it speaks of that one alone: whether one does.
         """
         if not isinstance(node, cst.BaseCompoundStatement):
             small, place = small_statement(self.module, node)
             if small is None:
-                return
+                return False
             if place != "line":
                 holder = self.module.parents[small]
                 before = holder.body[: holder.body.index(small)] if isinstance(holder, SHARED) else ()
@@ -209,7 +210,7 @@ class Porting(Training):
                     self.edit(self.module.span(before[-1])[1], end, "", rule, reason)
                 else:
                     self.edit(start, end, "pass", rule, reason)
-                return
+                return False
         statement = self.module.statement(node)
         start, end = self.module.span(statement)
         if isinstance(statement, cst.FunctionDef | cst.ClassDef) and statement.decorators:
@@ -224,25 +225,28 @@ class Porting(Training):
                 self.remove_statement(holder, rule, reason)
             else:
                 self.edit(start, end, "pass", rule, reason)
-            return
+            return False
         if isinstance(parent, cst.IndentedBlock) and all(
             other is statement or self.is_gone(other) or _is_import(other) for other in parent.body
         ):
             self.edit(start, end, "pass", rule, reason)  # the imports may go as well, once nothing uses them
-            return
+            return False
         begin, stop = whole_lines(self.module.text, start, end)
-        above = comments_above(self.module.text, begin)
+        above, along = comments_above(self.module.text, begin), False
         if follows is not None and above < begin:
             between = self.module.text[stop:follows]
             blank = re.match(r"([ \t\f]*(\r\n|\r|\n))+", between)
             if not re.sub(r"#[^\r\n]*", "", between).strip():  # nothing but comments
                 stop += blank.end() if blank is not None else 0
-            elif blank is not None and begins_paragraph(self.module.text, above):
+                along = True
+            elif (blank is not None or BLOCK.match(between)) and begins_paragraph(self.module.text, above):
                 lines = [line.strip() for line in self.module.text[above:begin].splitlines()]
                 indent = indentation(self.module.text, follows)
                 self.edit(follows, follows, "".join(f"{line}\n{indent}" for line in lines), rule, reason)
                 begin, stop = whole_lines(self.module.text, above, end)
+                along = True
         self.edit(begin, stop, "", rule, reason)
+        return along
 
     def is_gone(self, statement: cst.CSTNode, *, leaves: tuple[str, ...] = ("",)) -> bool:
         """Whether an edit takes a statement out, or leaves no more of it than one of `leaves`."""
