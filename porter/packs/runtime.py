@@ -10,6 +10,7 @@ from ..runtime.facts.generation_settings import REFUSED as REFUSED_SETTINGS
 from ..runtime.facts.releases import release as trl_release
 from ..runtime.facts.releases import unsloth_grpo
 from ..runtime.facts.releases.habits import OPTIM_ARGS_SINCE, reads_optim_args
+from ..runtime.facts.releases.lines import lines_of as trl_lines
 from ..runtime.facts.releases.mistral_means import NAMED_MULTIMODAL
 from ..runtime.rows.unsloth_templates import MAPPED as UNSLOTH_MAPPED
 from ..runtime.rows.unsloth_templates import TEMPLATES as UNSLOTH_TEMPLATES
@@ -30,6 +31,7 @@ __all__ = [
     "FieldTable",
     "asks_nothing",
     "reads_optim_args",
+    "trl_lines",
     "trl_release",
     "unsloth_beside",
     "unsloth_defaults",

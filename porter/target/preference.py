@@ -48,7 +48,6 @@ class Kind:
     terms: Defaults
 
 
-UNLOGGED = "The log lines have TRL's rewards and logps, but not logits/chosen and logits/rejected."
 _SHARED: Defaults = {
     "data.pad_to_multiple_of": ("pad_to_multiple_of", None),
     "data.num_proc": ("num_proc", None),
@@ -356,7 +355,6 @@ def _check(porting: Porting, kind: str) -> None:
     if porting.known("loss.beta") == 0 and _loss_types(porting) != ["sft"] and kind != "orpo":
         message = "beta=0 takes the preferences out of the loss, and the reference model with them."
         say("loss.beta", message, "Give a beta above 0; 0.1 is TRL's default.")
-    porting.find(site.rule, "info", UNLOGGED, "", site.line, site.column)
     weights = porting.known("loss.weights")
     types = _loss_types(porting)
     if isinstance(weights, list | tuple) and types is not None and len(weights) != len(types):

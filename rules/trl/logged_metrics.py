@@ -1,10 +1,15 @@
-"""What TRL's trainers log beside the loss and the port's log lines don't have: entropy, accuracy and their like."""
+"""What TRL's trainers log beside the loss and the port's log lines don't have: sampled completions' entropy and their
+like, and logits that are means over padding.
+
+It is said where the script sets how often lines come, or a tracker; of logits where it reads them or has a tracker.
+"""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from porter.packs.api import Phase, Site, step
+from porter.packs.runtime import trl_lines
 from porter.packs.script import plain_version, version_key
 from porter.packs.training import Training, rewritten_by, table_of
 
@@ -13,13 +18,11 @@ PART_OF = "trl"
 # Kind of trainer → which release of TRL's logs it first.
 _SAMPLED = {"clip_ratio": (0, 16), "entropy": (0, 20)}
 LOGGED = {
-    "sft": {"mean_token_accuracy": (0, 15), "entropy": (0, 22)},
-    "dpo": {"mean_token_accuracy": (0, 29), "entropy": (0, 29)},
-    "kto": {"entropy": (1, 8)},
     "grpo": _SAMPLED,
     "rloo": _SAMPLED,
 }
-WITHOUT_LOGITS = ("mean_token_accuracy", "entropy")  # not with Liger's kernels
+LOGITS = ("logits/chosen", "logits/rejected")
+NO_TRACKER: tuple[object, ...] = (None, "none", [], ["none"])
 OF_ROWS = "kl of the log lines is a mean over tokens, as TRL's; Unsloth's is over the means of the completions"
 ROWS = (".logging_steps", ".report_to")  # where it is said, the first that the script sets
 
@@ -40,11 +43,20 @@ def say_logged(porting: Training) -> None:
     release = plain_version(porting.versions.get("trl", ""))
     logged = LOGGED.get(kind, {})
     names = [name for name, since in logged.items() if not release or version_key(release) >= since]
-    liger = porting.config.argument("use_liger_kernel", "use_liger") if porting.config is not None else None
-    if liger is not None and not liger.value.is_literal(None, False):
-        names = [name for name in names if name not in WITHOUT_LOGITS]
     if names:
         _say(porting, site, f"the log lines have TRL's loss, not its {_listed(names)}")
+    if kind in ("dpo", "kto", "orpo", "cpo") and not trl_lines(kind, release).logits:
+        _say_logits(porting, site)
+
+
+def _say_logits(porting: Training, site: Site) -> None:
+    """Those that are means over padding, too, whose logits depend on how far the GPU run padded."""
+    said = f"the log lines have TRL's rewards and logps, not its {_listed([*LOGITS])}"
+    if any(name in porting.module.text for name in LOGITS):
+        message = f"The script reads {_listed([*LOGITS])}: the port's log lines haven't got them."
+        porting.find(site.rule, "warning", message, "Leave them out.", site.line, site.column, todo=False)
+    elif porting.known("log.report_to", None) not in NO_TRACKER:
+        _say(porting, site, said)
 
 
 def _say(porting: Training, site: Site, said: str) -> None:

@@ -132,9 +132,8 @@ def test_why_a_callback_can_not_be_called_is_said(base: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("print(logs['entropy'], logs.get('mean_token_accuracy'))", "entropy, mean_token_accuracy"),
-        ("print(logs.get('train/num_tokens'), logs['loss'])", ""),
-        ("print(logs.get('clip_ratio/low_mean'))", "clip_ratio/low_mean"),
+        ("print(logs['entropy'], logs.get('mean_token_accuracy'), logs.get('train/num_tokens'))", ""),
+        ("print(logs.get('aux_loss'), logs['loss'])", "aux_loss"),
         ("print(logs['loss'], logs.get('grad_norm'))", ""),
     ],
 )
@@ -146,30 +145,10 @@ def test_logs_of_trl_that_the_port_lacks_are_said(body: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "keywords", "said"),
-    [
-        ("0.14.0", "logging_steps=5", ""),
-        ("0.15.2", "logging_steps=5", "not its mean_token_accuracy"),
-        ("1.16.0", "logging_steps=5", "not its mean_token_accuracy and entropy"),
-        ("1.16.0", "logging_steps=5, use_liger_kernel=True", ""),
-        ("1.16.0", "", "not its mean_token_accuracy and entropy"),
-        ("1.16.0", "logging_strategy='no', logging_steps=5", ""),
-    ],
-)
-def test_what_sft_trainer_logs_of_its_own_is_said_once(release: str, keywords: str, said: str) -> None:
-    found = port(sft_script(config=f", {keywords}"), source_trl=release)
-    reasons = [row.reason for row in found.fields] + [finding.message for finding in found.findings]
-    told = [reason for reason in reasons if "log lines have TRL's loss" in reason]
-    assert len(told) == bool(said) and (not said or told[0].rstrip(".").endswith(said))
-
-
-@pytest.mark.parametrize(
     ("trainer", "release", "said"),
     [
-        ("DPO", "0.28.0", ""),
-        ("DPO", "0.29.0", "mean_token_accuracy and entropy"),
-        ("KTO", "1.7.0", ""),
-        ("KTO", "1.8.0", "entropy"),
+        ("SFT", "1.16.0", ""),
+        ("DPO", "1.16.0", ""),
         ("GRPO", "0.15.2", ""),
         ("GRPO", "0.16.0", "clip_ratio"),
         ("GRPO", "1.16.0", "clip_ratio and entropy"),
@@ -184,6 +163,30 @@ def test_what_other_trainers_log_is_said_by_release(trainer: str, release: str, 
     assert [("log lines have TRL's loss" in reason, reason.endswith(f"not its {said}")) for reason in told] == (
         [(bool(said), bool(said))]
     )
+
+
+READ = "\nprint(trainer.state.log_history[0]['logits/chosen'])\n"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "release", "behind", "tracker", "severity"),
+    [
+        ("ORPO", "1.16.0", READ, "none", "warning"),
+        ("ORPO", "1.16.0", "", "none", ""),
+        ("ORPO", "1.16.0", "", "wandb", "reason"),
+        ("KTO", "1.5.0", READ, "none", "warning"),
+        ("KTO", "1.16.0", READ, "none", ""),
+        ("DPO", "0.12.0", READ, "none", ""),
+    ],
+)
+def test_logits_over_padding_are_said_where_somebody_sees_them(
+    trainer: str, release: str, behind: str, tracker: str, severity: str
+) -> None:
+    text = sft_script().replace("SFT", trainer).replace('report_to="none"', f'report_to="{tracker}"')
+    found = port(text + behind, source_trl=release)
+    told = [finding.severity for finding in found.findings if "logits/chosen" in finding.message]
+    told += ["reason" for row in found.fields if "not its logits/chosen" in row.reason]
+    assert told == [severity] * bool(severity)
 
 
 OLDER = [

@@ -142,6 +142,14 @@ def test_packed_rows_that_nothing_runs_together_have_metrics(packing: str) -> No
     check_becomes(script(f'eval_strategy="steps", {packing}'), "rt.MetricsTrainer(")
 
 
+@pytest.mark.parametrize(("trl", "ends"), [("1.16.0", False), ("1.4.0", True)])
+def test_the_best_is_chosen_by_what_the_trainer_measures_of_its_own(trl: str, ends: bool) -> None:
+    asked = 'eval_strategy="steps", load_best_model_at_end=True, metric_for_best_model="mean_token_accuracy"'
+    found = port(script(asked, ""), source_trl=trl)
+    assert found.status == ("partial" if ends else "ported")
+    assert any("the GPU run ends" in finding.message for finding in found.findings) == ends
+
+
 def test_the_best_is_chosen_by_a_metric() -> None:
     settings = (
         'eval_strategy="steps", load_best_model_at_end=True, metric_for_best_model="right", greater_is_better=False'

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from porter.runtime.preferences import kto_batches, preference_batches
+from porter.runtime.preferences import kto_batches, preference_batches, text_pair_batches
 
 from .sft import chat, words
 
 BATCHES = {
     "dpo": preference_batches.PreferenceBatches,
-    "orpo": preference_batches.ORPOBatches,
-    "cpo": preference_batches.CPOBatches,
+    "orpo": text_pair_batches.ORPOBatches,
+    "cpo": text_pair_batches.CPOBatches,
     "kto": kto_batches.KTOBatches,
 }
 DEFAULTS = {

@@ -39,22 +39,28 @@ def test_loss_and_gradient_are_trl_s(
     jax_mesh = tiny_mesh(*mesh)
     batches = from_args(trainer, data, jax_mesh)
     model = load_model(trainer.model.name_or_path, jax_mesh, dtype=jax.numpy.float32)
-    step = nnx.jit(nnx.value_and_grad(lambda model, batch: token_loss(model, **model_inputs(batch))))
-    losses, norms, means_of_means = [], [], []
+
+    def told(model: Any, batch: Any) -> Any:
+        return token_loss.with_metrics(model, **model_inputs(batch))  # type: ignore[attr-defined]
+
+    step = nnx.jit(nnx.value_and_grad(told, has_aux=True))
+    losses, norms, means_of_means, beside = [], [], [], []
     made = list(batches)
     groups = batches.accumulation or 1
     with jax_mesh:
         for start in range(0, len(made), groups):
             # To the host: sums over sharded gradients, one by one, would be a queue of collectives.
             results = [jax.device_get(step(model, batch)) for batch in made[start : start + groups]]
-            losses.append(float(np.mean([loss for loss, _ in results])))
+            results = [(loss, gradient, aux) for (loss, aux), gradient in results]
+            losses.append(float(np.mean([loss for loss, *_ in results])))
+            beside.append({name: float(np.mean([aux[name] for *_, aux in results])) for name in results[0][-1]})
             group = [batch for batch in made[start : start + groups] if batch["scale"].any()]
             means = [
                 loss / batch["scale"].max() / (batch["labels"][:, 1:] != -100).sum()
-                for batch, (loss, _) in zip(group, results, strict=False)
+                for batch, (loss, *_) in zip(group, results, strict=False)
             ]
             means_of_means.append(float(np.mean(means)))
-            mean = jax.tree.map(lambda *gradients: sum(gradients) / groups, *(gradient for _, gradient in results))
+            mean = jax.tree.map(lambda *gradients: sum(gradients) / groups, *(gradient for _, gradient, _ in results))
             norms.append(float(np.sqrt(sum(np.square(leaf, dtype=np.float64).sum() for leaf in jax.tree.leaves(mean)))))
 
     assert len(losses) == trainer.state.max_steps
@@ -63,6 +69,8 @@ def test_loss_and_gradient_are_trl_s(
     assert np.allclose(norms, logged(trainer, "grad_norm"), rtol=NORM, atol=0)
     counted = [batches.counts(0, step)["num_tokens"] for step in range(1, len(losses) + 1)]
     assert counted == logged(trainer, "num_tokens")
+    for name in ("entropy", "mean_token_accuracy"):
+        assert [line[name] for line in beside] == pytest.approx(logged(trainer, name), rel=1e-4), name
 
 
 @pytest.mark.parametrize(

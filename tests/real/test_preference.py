@@ -56,6 +56,7 @@ LOSSES: list[tuple[str, dict[str, Any]]] = [
     *[("kto", {"loss_type": name, "undesirable_weight": 1.5}) for name in preference_losses.KTO_TYPES],
 ]
 DATA = {"dpo": "chat", "orpo": "text", "cpo": "text", "kto": "labelled"}
+OF_TOKENS = {"entropy", "mean_token_accuracy", "logits/chosen", "logits/rejected"}
 METRICS = {"rewards/chosen", "rewards/rejected", "rewards/margins", "logps/chosen", "logps/rejected"}
 
 
@@ -117,6 +118,8 @@ def test_losses_and_metrics_are_trls(
     known = last_digit if settings.get("f_divergence_type") == "forward_kl" else 2e-6
     assert float(got) == pytest.approx(wanted, rel=known, abs=1e-7)
     assert not METRICS - set(metrics)
+    said |= {key: values for key, values in getattr(theirs, "_metrics", {}).get("eval", {}).items() if key in OF_TOKENS}
+    assert name in ("orpo", "cpo") or set(said) >= OF_TOKENS - ({"mean_token_accuracy"} if name == "kto" else set())
     for key, values in said.items():
         assert float(metrics[key]) == pytest.approx(values[-1], rel=1e-5, abs=1e-6), key
 

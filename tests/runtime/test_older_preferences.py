@@ -17,7 +17,8 @@ from porter.runtime.losses.token_loss import model_inputs
 from porter.runtime.preferences import preference_rows
 from porter.runtime.preferences.kto_batches import KTOBatches
 from porter.runtime.preferences.older_preferences import lost_ends
-from porter.runtime.preferences.preference_batches import CPOBatches, ORPOBatches, PreferenceBatches
+from porter.runtime.preferences.preference_batches import PreferenceBatches
+from porter.runtime.preferences.text_pair_batches import CPOBatches, ORPOBatches
 
 from ..fixtures import preference_styles, styles
 from .byte_tokens import byte_tokenizer, trained_text

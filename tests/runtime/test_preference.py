@@ -15,9 +15,10 @@ from porter.runtime.generation.prompts import check_rows
 from porter.runtime.losses.dpo_losses import dpo_loss
 from porter.runtime.losses.preference_losses import Inputs, KTOLoss, cpo_loss, kto_loss, orpo_loss
 from porter.runtime.preferences.kto_batches import KTOBatches
-from porter.runtime.preferences.preference_batches import CPOBatches, ORPOBatches, PreferenceBatches
+from porter.runtime.preferences.preference_batches import PreferenceBatches
 from porter.runtime.preferences.preference_tokens import extract_prompt
 from porter.runtime.preferences.preference_trainer import _mean
+from porter.runtime.preferences.text_pair_batches import CPOBatches, ORPOBatches
 
 from .byte_tokens import byte_tokenizer, trained_text
 
@@ -137,7 +138,7 @@ def test_ktos_second_document_is_the_row_befores_completion(tiny_mesh: Any) -> N
 class Known(KTOLoss):
     """KTO's loss of log-probabilities that stand in the batch."""
 
-    def logps(self, model: Any, inputs: Inputs) -> Any:
+    def total(self, token_logps: Any, inputs: Inputs) -> Any:
         return inputs.positions
 
 
@@ -145,8 +146,9 @@ def test_a_micro_batch_that_only_fills_the_step_has_no_kl() -> None:
     logps, none = jnp.asarray([-3.0, -1.0, -2.0, -2.5]), jnp.zeros(())
     found = []
     for scale in (jnp.ones(4), jnp.zeros(4)):
-        inputs = Inputs(none, none, logps, none, none, scale, scale, desirable=jnp.asarray([True, True, False, False]))
-        loss, metrics = Known().loss(None, inputs, logps - 0.5)  # type: ignore[arg-type]
+        desirable, labels = jnp.asarray([True, True, False, False]), jnp.full((4, 1), -100)
+        inputs = Inputs(none, labels, logps, none, none, scale, scale, desirable=desirable)
+        loss, metrics = Known().loss(lambda *given: (jnp.zeros((4, 1, 1)), None), inputs, logps - 0.5)  # type: ignore[arg-type]
         assert np.isfinite(loss)
         found.append(metrics["kl"])
     assert float(found[0]) == 0.5

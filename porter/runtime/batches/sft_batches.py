@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -32,7 +33,7 @@ from .deal_rows import Deal
 from .evaluation_batches import EvaluationBatches
 from .evaluation_sets import EvaluationSets, by_name
 from .micro_batch_shapes import lengths_of, shapes_of
-from .steps import Steps
+from .steps import Step, Steps
 
 
 class SFTBatches:
@@ -41,7 +42,8 @@ class SFTBatches:
     Iterating (again and again, always the same) gives `accumulation` micro-batches for each of `steps` optimizer steps:
     dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
     padding, 1 and up the documents of a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches
-    over the trained tokens of the step, see `token_loss`. Packed runs add `documents` (B,) int32, how many a row holds.
+    over the trained tokens of the step, see `token_loss`. Packed runs add `documents` (B,) int32, how many a row holds,
+    releases whose log lines have entropy and accuracy what a token counts in these, see `Steps.own_shares`.
     B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the missing ones untrained. T is
     the longest row in multiples of 128, and fixed, so that the step compiles once. With several JAX processes the
     arrays are global ones, see `global_arrays`, and B is the same.
@@ -78,6 +80,8 @@ class SFTBatches:
     the script has seeded it and drawn from it: TRL before 0.15 shuffles packed rows with it. Without it they are
     shuffled as those of a script that called `set_seed(seed)` and drew nothing.
     """
+
+    KIND = "sft"
 
     def __init__(
         self,
@@ -131,7 +135,7 @@ class SFTBatches:
     ) -> None:
         self._release = releases.release(trl, transformers, unsloth_counts)
         self.transformers = self._release.transformers  # the source's release
-        self.lines = Lines("" if unsloth or unsloth_counts else "sft", self._release)  # Unsloth's has no metrics
+        self.lines = Lines("" if unsloth or unsloth_counts else self.KIND, self._release)  # Unsloth's has no metrics
         self._fed: list[int] = []  # tokens of each optimizer step
         first = tokenization.first_row(dataset)
         if completion_only_loss is None:  # TRL lets the training set decide for evaluation too
@@ -202,6 +206,7 @@ class SFTBatches:
             shuffling=shuffling,
             tokens_of_all=average_tokens_across_devices,
             micro_batches_apart="mean" if mean_over == "micro_batch" else "sum" if label_smoothing > 0 else "",
+            lines=self.lines,
             width=np.sum if self._sft_rows.flattens else lambda lengths: rounded(np.max(lengths), multiple),
         )
         self.steps_per_epoch, self.steps = self._steps.per_epoch, self._steps.count
@@ -260,12 +265,12 @@ class SFTBatches:
     def _made(self) -> Iterator[Batch]:
         draws = np.random.RandomState(self._seed & 0xFFFFFFFF)
         self._fed = []
-        for picked, scale, widths in self._by_length():
+        for picked, scale, widths, own in self._by_length():
             self._fed.append(int(self._rows.lengths[picked].sum()))
             if self.shapes:
-                yield from self._packed(picked, scale)
+                yield from self._packed(picked, scale, own)
                 continue
-            made = self._assemble(self._rows, picked, scale, self.batch_size, self.length, self._packing)
+            made = self._assemble(self._rows, picked, scale, self.batch_size, self.length, self._packing, own)
             if self.neftune_noise_alpha:
                 slots = self._micro_batches * self.batch_size
                 made = with_noise(made, slots, self.neftune_noise_alpha, widths, draws)
@@ -328,14 +333,16 @@ class SFTBatches:
     def _fixed_length(self, prepared: Rows) -> int:
         return rounded(prepared.lengths.max(), self._multiple)
 
-    def _by_length(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Rows of every optimizer step, their scale and the width that the GPU run gave them, (rows,) each; the longest
-        rows first where lengths differ."""
-        for picked, share, widths in self._steps:
+    def _by_length(self) -> Iterator[Step]:
+        """Every optimizer step with the scale of its rows as their share; the longest rows first where lengths
+        differ."""
+        for picked, share, widths, own in self._steps:
             if self.buckets:
                 longest = np.argsort(-self._rows.lengths[picked], kind="stable")
                 picked, share, widths = picked[longest], share[longest], widths[longest]
-            yield picked, self._micro_batches * share, widths
+                own = {name: each[longest] for name, each in own.items()}
+            own = {name: self._micro_batches * each for name, each in own.items()}
+            yield Step(picked, self._micro_batches * share, widths, own)
 
     def _bucket(self, prepared: Rows, picked: np.ndarray, length: int = 0) -> int:
         """The smallest bucket that holds these rows; without buckets `length`."""
@@ -343,9 +350,16 @@ class SFTBatches:
         return next((bucket for bucket in self.buckets if longest <= bucket <= (length or bucket)), length)
 
     def _assemble(
-        self, prepared: Rows, picked: np.ndarray, scale: np.ndarray, batch_size: int, length: int, packing: str | None
+        self,
+        prepared: Rows,
+        picked: np.ndarray,
+        scale: np.ndarray,
+        batch_size: int,
+        length: int,
+        packing: str | None,
+        own: Mapping[str, np.ndarray] = MappingProxyType({}),
     ) -> Iterator[Batch]:
-        """The picked rows as micro-batches of `batch_size`."""
+        """The picked rows as micro-batches of `batch_size`; `own`: what else each counts, see `Steps.own_shares`."""
         count = self._micro_batches if prepared is self._rows else math.ceil(len(picked) / batch_size)
         for first in range(0, count * batch_size, batch_size):
             rows_of_batch = slice(first, first + batch_size)
@@ -359,9 +373,12 @@ class SFTBatches:
                     mask_first=self._sft_rows.masks_first,
                 )
                 batch["scale"][place] = weight
+            for name, each in own.items():
+                batch[name] = np.zeros(batch_size, np.float32)
+                batch[name][: len(each[rows_of_batch])] = each[rows_of_batch]
             yield batch
 
-    def _packed(self, picked: np.ndarray, scale: np.ndarray) -> Iterator[Batch]:
+    def _packed(self, picked: np.ndarray, scale: np.ndarray, own: Mapping[str, np.ndarray]) -> Iterator[Batch]:
         """A step's rows as micro-batches of `shapes`."""
         for (batch_size, length), places in self._placed(self._rows.lengths[picked].tolist()):
             batch = self._empty(batch_size, length, self._packing)
@@ -371,7 +388,9 @@ class SFTBatches:
                 batch["scale"][place] = scale[0]
             if self._mean_over != "step":
                 batch["scale"] = by_token(scale, self._rows.lengths[picked], places, length)
-            yield batch
+            yield batch | {
+                name: by_token(each, self._rows.lengths[picked], places, length) for name, each in own.items()
+            }
 
     def _placed(self, lengths: list[int]) -> list[tuple[packer.Shape, packer.Bins]]:
         found = packer.packed(lengths, self.shapes, self._micro_batches)

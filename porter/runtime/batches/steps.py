@@ -6,11 +6,12 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..facts.releases import Release
+from ..facts.releases.lines import Lines
 from ..rows.rows import Rows
 from . import accumulation as older
 from . import order
@@ -30,8 +31,20 @@ def said_of_untrained(rows: int, *, by_step: bool) -> str:
     )
 
 
+class Step(NamedTuple):
+    """Of each row of an optimizer step, all (rows,): its number, what a token counts, how long its micro-batch was.
+
+    `own`: what a token counts in the metrics of its own that the trainer logs, by name, see `own_shares`.
+    """
+
+    rows: np.ndarray
+    share: np.ndarray
+    widths: np.ndarray
+    own: dict[str, np.ndarray]
+
+
 class Steps:
-    """All optimizer steps of a run over `rows`; iterating gives (rows, share, widths) of each, all of shape (rows,).
+    """All optimizer steps of a run over `rows`; iterating gives a `Step` of each.
 
     `share` is what a token's loss counts in the step's, so that the sum over the step is what the Trainer trains on.
     `micro_batches_apart`: each micro-batch of a process counts its own mean, and the step's loss is their `sum` or
@@ -55,6 +68,7 @@ class Steps:
         tokens_of_all: bool = True,
         micro_batches_apart: str = "",
         width: Callable[[np.ndarray], int] = np.max,
+        lines: Lines | None = None,
     ) -> None:
         self._rows = rows
         self._deal = deal
@@ -62,7 +76,7 @@ class Steps:
         if sampling == "group_by_length":
             self._sampling |= {"lengths": rows.lengths, "group": deal.batch_size // deal.processes * deal.accumulation}
         self._together = tokens_of_all or deal.processes == 1
-        self._width = width
+        self._width, self._lines = width, lines
         self._release = release
         self._apart = (
             micro_batches_apart if release.counts_tokens else ""
@@ -84,16 +98,17 @@ class Steps:
         group = batch_size // self._deal.processes
         return order.evaluated(lengths, group, self._sampling["seed"], len(self._rows))
 
-    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def __iter__(self) -> Iterator[Step]:
         return self._steps() if self._release.rounds_steps_up else self._older_steps()
 
-    def _steps(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def _steps(self) -> Iterator[Step]:
         passes = self._rows.epochs
         epochs = order.epoch_orders(len(self._rows), **self._sampling) if passes is None else passes
         for group in itertools.islice(self._deal.groups(epochs, full=passes is not None), self.count):
-            yield np.concatenate(group), self._share(group, group, self._together), self._widths(group)
+            share = self._share(group, group, self._together)
+            yield Step(np.concatenate(group), share, self._widths(group), self.own_shares(group, self._rows))
 
-    def _older_steps(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def _older_steps(self) -> Iterator[Step]:
         """As transformers before 4.52 made them; before 4.46 every process took the mean of each micro-batch alone."""
         by_token = self._release.counts_tokens
         weight = 1.0 if by_token else 1 / self._deal.accumulation
@@ -107,7 +122,8 @@ class Steps:
                 alone = [([batch], [batch]) for batch in batches]
                 for part, whole in [(batches, over)] if by_token else alone:
                     shares.append(weight * self._share(part, whole, together))
-            yield np.concatenate(rows), np.concatenate(shares), self._widths(rows)
+            own = self.own_shares(rows, self._rows)
+            yield Step(np.concatenate(rows), np.concatenate(shares), self._widths(rows), own)
 
     def _groups(self) -> Iterator[list[older.Group]]:
         return older.older_steps(
@@ -143,6 +159,30 @@ class Steps:
             trained = trained + self._rows.firsts[np.concatenate(over)]
         totals = np.bincount(self._ranks(over, processes), weights=trained, minlength=processes)
         return 1 / (processes * np.maximum(totals, 1.0)[self._ranks(group, processes)])
+
+    def own_shares(self, group: list[np.ndarray], rows: Rows, batch_size: int = 0) -> dict[str, np.ndarray]:
+        """What a token of each of `rows` in `group` counts in the trainer's own metrics, means of its micro-batches'.
+
+        `accuracy_share` and `entropy_share` are over a micro-batch's trained tokens, `attended_share` over those that
+        each process feeds; none of what the release doesn't log. `batch_size`: of an evaluation's batch.
+        """
+        if self._lines is None:
+            return {}
+        own = {"accuracy_share"} if self._lines.accuracy else set()
+        if self._lines.entropy:
+            own.add("entropy_share" if self._lines.entropy == "trained" else "attended_share")
+        parts = {
+            name: [self._part(batch, rows, name, batch_size or self._deal.batch_size) for batch in group]
+            for name in own
+        }
+        return {name: np.concatenate(found) / len(group) for name, found in parts.items()}
+
+    def _part(self, batch: np.ndarray, rows: Rows, name: str, batch_size: int) -> np.ndarray:
+        processes = self._deal.processes if name == "attended_share" else 1
+        ranks = np.arange(len(batch)) * processes // batch_size
+        counted = (rows.lengths if name == "attended_share" else rows.trained)[batch]
+        totals = np.bincount(ranks, weights=counted, minlength=processes)
+        return np.asarray(1 / (processes * np.maximum(totals, 1.0)[ranks]))
 
     def _widths(self, group: list[np.ndarray]) -> np.ndarray:
         found = []

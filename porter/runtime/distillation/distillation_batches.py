@@ -56,6 +56,8 @@ class GKDBatches(SFTBatches):
     ValueError at once for shares outside 0 to 1, for a sampler without its model, and for lengths beyond its context.
     """
 
+    KIND = ""  # GKDTrainer logs no metrics of its own
+
     def __init__(
         self,
         dataset: Any,
@@ -117,7 +119,7 @@ class GKDBatches(SFTBatches):
 
     def _made(self) -> Iterator[Batch]:
         chances = random.Random(self._sample_seed)
-        for number, (picked, scale, _) in enumerate(self._by_length()):
+        for number, (picked, scale, *_) in enumerate(self._by_length()):
             scale = scale / self._averaged
             samplers = [self._drawn(chances) for _ in range(0, len(picked), self._deal.batch_size)]
             if number < self._skipped or not any(samplers):

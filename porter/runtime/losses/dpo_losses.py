@@ -19,6 +19,7 @@ from .preference_losses import (
     Metrics,
     PreferenceLoss,
     answer_logits,
+    answer_metrics,
     in_pairs,
     known_type,
     pair_metrics,
@@ -84,7 +85,8 @@ class DPOLoss(PreferenceLoss):
             else:
                 each = _PAIR_LOSSES[name](self, pairs)
                 loss += weight * jnp.sum(each * weights * pairs.scale)
-        return loss, pair_metrics(self.beta * pairs.ratios, pairs.logps, inputs.mean_scale[0::2])
+        metrics = pair_metrics(self.beta * pairs.ratios, pairs.logps, inputs.mean_scale[0::2])
+        return loss, metrics | answer_metrics(logits, inputs)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from jax import Array
 from jax.nn import log_sigmoid, sigmoid
 
 from .token_loss import IGNORED, forward, next_labels, target_nll, token_nll
+from .token_metrics import TokenMetrics, token_metrics
 
 Metrics = dict[str, Array]
 
@@ -43,6 +44,8 @@ class Inputs:
     reference_logps: Array | None = None
     wraps: Array | None = None
     present: Array | None = None
+    entropy_share: Array | None = None
+    answer_share: Array | None = None
 
     @property
     def mean_scale(self) -> Array:
@@ -98,6 +101,8 @@ class PreferenceLoss(ABC):
         reference_logps: Array | None = None,
         wraps: Array | None = None,
         present: Array | None = None,
+        entropy_share: Array | None = None,
+        answer_share: Array | None = None,
     ) -> tuple[Array, Metrics]:
         """Loss and metrics of a batch; without a reference model's log-probabilities those of the adapters' base count.
 
@@ -116,6 +121,8 @@ class PreferenceLoss(ABC):
             reference_logps,
             wraps,
             present,
+            entropy_share,
+            answer_share,
         )
         reference = reference_logps
         if self.reference and reference is None:
@@ -217,7 +224,8 @@ class KTOLoss(PreferenceLoss):
 
     def loss(self, model: nnx.Module, inputs: Inputs, reference: Array | None) -> tuple[Array, Metrics]:
         assert reference is not None and inputs.desirable is not None
-        logps = self.logps(model, inputs)
+        logits = answer_logits(model, inputs)
+        logps = self.total(-inputs.nll(logits), inputs)
         kl: Any = jnp.zeros(())
         scale, desirable, ratios = inputs.scale, inputs.desirable, logps - reference
         if self.loss_type == "kto":  # every second row has the completion of another
@@ -235,7 +243,22 @@ class KTOLoss(PreferenceLoss):
             metrics[f"rewards/{name}"] = jnp.sum(jnp.where(rows, self.beta * ratios, 0.0)) / count
             metrics[f"logps/{name}"] = jnp.sum(jnp.where(rows, logps, 0.0)) / count
         metrics["rewards/margins"] = metrics["rewards/chosen"] - metrics["rewards/rejected"]
+        metrics |= self._of_answers(logits, inputs)
         return jnp.sum(each * scale), jax.lax.stop_gradient(metrics)
+
+    def _of_answers(self, logits: Array, inputs: Inputs) -> Metrics:
+        """The batch is one micro-batch of the GPU run; of a kind of completions that it hasn't nothing is logged."""
+        if inputs.answer_share is None:
+            return {}
+        assert inputs.desirable is not None
+        told = token_metrics(logits, inputs.targets)
+        found = entropy_metrics(told, inputs)
+        own = inputs.trained & (inputs.answer_share > 0)[:, None]
+        for name, rows in (("chosen", inputs.desirable), ("rejected", ~inputs.desirable)):
+            tokens = own & rows[:, None]
+            count = jnp.where(tokens.sum() > 0, tokens.sum(), jnp.nan)
+            found[f"logits/{name}"] = jnp.sum(jnp.where(tokens, told.mean_logit, 0.0)) / count
+        return found
 
 
 BETA_0 = "beta=0 takes the preferences out of the loss, and the reference model with them: give a beta above 0"
@@ -333,6 +356,25 @@ def pair_metrics(rewards: Array, logps: Array, scale: Array) -> Metrics:
         "logps/rejected": logps[:, 1],
     }
     return {name: jax.lax.stop_gradient(jnp.sum(value * scale)) for name, value in means.items()}
+
+
+def entropy_metrics(told: TokenMetrics, inputs: Inputs) -> Metrics:
+    if inputs.entropy_share is None:
+        return {}
+    return {"entropy": jnp.sum(jnp.where(inputs.trained, told.entropy, 0.0) * inputs.entropy_share[:, None])}
+
+
+def answer_metrics(logits: Array, inputs: Inputs) -> Metrics:
+    """TRL's `logits/...`, `entropy` and `mean_token_accuracy` of pairs, where batches say what a token counts."""
+    if inputs.answer_share is None:
+        return {}
+    told = token_metrics(logits, inputs.targets)
+    found = entropy_metrics(told, inputs)
+    share = inputs.answer_share[:, None]
+    if found:
+        found["mean_token_accuracy"] = jnp.sum((told.likeliest * share)[0::2])
+    means = in_pairs(jnp.sum(jnp.where(inputs.trained, told.mean_logit, 0.0) * share, axis=1)).sum(axis=0)
+    return found | {"logits/chosen": means[0], "logits/rejected": means[1]}
 
 
 def answer_logits(model: Any, inputs: Inputs) -> Array:

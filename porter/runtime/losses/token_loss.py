@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from ..models import patches
 from ..models.head import hidden_states
 from .blind_padding import seeing
 from .neftune import noisy_embeddings
+from .token_metrics import TokenMetrics, token_metrics
 
 IGNORED = -100  # the label of a token that isn't trained, torch's ignore_index
 
@@ -64,6 +66,9 @@ def token_loss(
     noise_seeds: jax.Array | None = None,
     sees_row: jax.Array | None = None,
     averages_row: jax.Array | None = None,
+    accuracy_share: jax.Array | None = None,
+    entropy_share: jax.Array | None = None,
+    attended_share: jax.Array | None = None,
 ) -> jax.Array:
     """Sum over tokens of the negative log likelihood, each row times its `scale`: a float32 scalar.
 
@@ -77,11 +82,92 @@ def token_loss(
     batches have a `label_smoothing`: the share of the loss that is the mean over the vocabulary, as in transformers'
     LabelSmoother. `noise` (B,) float32, `noise_seeds` (B,) uint32: where batches have a `neftune_noise_alpha`, see
     `noisy_embeddings`. `sees_row`, `averages_row` (B, T) bool: padding that has no token to see, see `blind_padding`.
+    The last three, shaped as `scale`, are for what is logged beside the loss: see `token_loss.with_metrics`.
     """
-    call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
-    with noisy_embeddings(model, noise, noise_seeds), seeing(model, sees_row, averages_row, attention_mask):
-        logits, _ = model(*call.arguments, **call.named)
-    return jnp.sum(target_nll(logits, next_labels(labels), smoothing) * _each_token(scale))
+    given = Given(
+        input_tokens,
+        labels,
+        positions,
+        attention_mask,
+        scale,
+        segment_ids,
+        documents,
+        smoothing,
+        noise,
+        noise_seeds,
+        sees_row,
+        averages_row,
+    )
+    return _loss(model, given, None)[0]
+
+
+class Given(NamedTuple):
+    """A batch as `token_loss` takes it."""
+
+    input_tokens: jax.Array
+    labels: jax.Array
+    positions: jax.Array
+    attention_mask: jax.Array
+    scale: jax.Array
+    segment_ids: jax.Array | None = None
+    documents: jax.Array | None = None
+    smoothing: jax.Array | None = None
+    noise: jax.Array | None = None
+    noise_seeds: jax.Array | None = None
+    sees_row: jax.Array | None = None
+    averages_row: jax.Array | None = None
+    accuracy_share: jax.Array | None = None
+    entropy_share: jax.Array | None = None
+    attended_share: jax.Array | None = None
+
+    @property
+    def shares(self) -> bool:
+        """Whether anything is logged beside the loss."""
+        return any(each is not None for each in (self.accuracy_share, self.entropy_share, self.attended_share))
+
+
+def _loss(model: nnx.Module, given: Given, chunks: int | None) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """The loss and what is logged beside it, by name."""
+    call = call_of(model, given.input_tokens, given.positions, given.attention_mask, given.segment_ids, given.documents)
+    targets, each = next_labels(given.labels), _Each(given.smoothing, given.shares)
+    with (
+        noisy_embeddings(model, given.noise, given.noise_seeds),
+        seeing(model, given.sees_row, given.averages_row, given.attention_mask),
+    ):
+        if chunks is None:
+            logits, _ = model(*call.arguments, **call.named)
+            nll, told = each(logits, targets)
+        else:
+            hidden, head = hidden_states(model, *call.arguments, **call.named)
+            nll, told = _in_chunks(hidden, head, targets, each, chunks)
+    return jnp.sum(nll * _each_token(given.scale)), {} if told is None else _logged(told, targets, given)
+
+
+def _logged(told: TokenMetrics, targets: jax.Array, given: Given) -> dict[str, jax.Array]:
+    trained, found = targets != IGNORED, {}
+    if given.accuracy_share is not None:
+        found["mean_token_accuracy"] = jnp.sum(told.likeliest * _each_token(given.accuracy_share))
+    if given.entropy_share is not None:
+        found["entropy"] = jnp.sum(jnp.where(trained, told.entropy, 0) * _each_token(given.entropy_share))
+    if given.attended_share is not None and given.segment_ids is not None:
+        fed = given.segment_ids > 0
+        found["entropy"] = jnp.sum(jnp.where(fed, told.entropy, 0) * _each_token(given.attended_share))
+    return found
+
+
+def _with_metrics(chunks: int | None) -> Callable[..., tuple[jax.Array, dict[str, jax.Array]]]:
+    """The loss with what is logged beside it, `mean_token_accuracy` and `entropy` as TRL's release has them, where its
+    batches say what a token counts in these; see training/step_norms.py. It takes what `token_loss` does, whose
+    signature nnx.grad puts a batch's keywords into their order by."""
+
+    @functools.wraps(token_loss)
+    def loss(model: nnx.Module, *given: Any, **named: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
+        return _loss(model, Given(*given, **named), chunks)
+
+    return loss
+
+
+token_loss.with_metrics = _with_metrics(None)  # type: ignore[attr-defined]
 
 
 def _each_token(scale: jax.Array) -> jax.Array:
@@ -112,26 +198,12 @@ def chunked_token_loss(chunks: int) -> Callable[..., jax.Array]:
     if chunks < 1:
         raise ValueError(f"chunked_token_loss({chunks}): a row has at least one part")
 
-    def loss(
-        model: nnx.Module,
-        input_tokens: jax.Array,
-        labels: jax.Array,
-        positions: jax.Array,
-        attention_mask: jax.Array,
-        scale: jax.Array,
-        segment_ids: jax.Array | None = None,
-        documents: jax.Array | None = None,
-        smoothing: jax.Array | None = None,
-        noise: jax.Array | None = None,
-        noise_seeds: jax.Array | None = None,
-        sees_row: jax.Array | None = None,
-        averages_row: jax.Array | None = None,
-    ) -> jax.Array:
-        call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
-        with noisy_embeddings(model, noise, noise_seeds), seeing(model, sees_row, averages_row, attention_mask):
-            hidden, head = hidden_states(model, *call.arguments, **call.named)
-        return jnp.sum(_chunked_nll(hidden, head, next_labels(labels), smoothing, chunks) * _each_token(scale))
+    @functools.wraps(token_loss)
+    def loss(model: nnx.Module, *given: Any, **named: Any) -> jax.Array:
+        made = Given(*given, **named)._replace(accuracy_share=None, entropy_share=None, attended_share=None)
+        return _loss(model, made, chunks)[0]
 
+    loss.with_metrics = _with_metrics(chunks)  # type: ignore[attr-defined]
     return loss
 
 
@@ -184,20 +256,29 @@ def chosen_logits(logits: jax.Array, tokens: jax.Array) -> jax.Array:
     return jnp.sum(jnp.where(places == tokens[..., None], logits, 0), axis=-1)
 
 
-def _chunked_nll(
-    hidden: jax.Array, head: Any, targets: jax.Array, smoothing: jax.Array | None, chunks: int
-) -> jax.Array:
-    """`target_nll` of head(hidden), (B, T), of which a part of T has logits at a time; the last may be shorter."""
+class _Each(NamedTuple):
+    """The negative log likelihood of each token, and what is logged of it, where something is."""
+
+    smoothing: jax.Array | None
+    tells: bool
+
+    def __call__(self, logits: jax.Array, targets: jax.Array) -> tuple[jax.Array, TokenMetrics | None]:
+        nll = target_nll(logits, targets, self.smoothing)
+        return nll, token_metrics(logits, targets) if self.tells else None
+
+
+def _in_chunks(hidden: jax.Array, head: Any, targets: jax.Array, each: _Each, chunks: int) -> Any:
+    """`each` of head(hidden), (B, T), of which a part of T has logits at a time; the last may be shorter."""
     length = hidden.shape[1]
     size = -(-length // min(chunks, length))
-    part = jax.checkpoint(lambda states, wanted: target_nll(head(states), wanted, smoothing))
-    found: list[jax.Array] = []
+    part = jax.checkpoint(lambda states, wanted: each(head(states), wanted))
+    found: list[Any] = []
     for start in range(0, length, size):
         if found:
             # Otherwise XLA may compute the parts side by side, which is what is to be avoided.
             hidden, found[-1] = jax.lax.optimization_barrier((hidden, found[-1]))
         found.append(part(hidden[:, start : start + size], targets[:, start : start + size]))
-    return jnp.concatenate(found, axis=1)
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), *found)
 
 
 def check_packing(model: nnx.Module, length: int) -> None:

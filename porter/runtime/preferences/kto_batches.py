@@ -50,6 +50,11 @@ class KTOBatches(PreferenceBatches):
     def _counted(self) -> slice:
         return slice(None, None, self.documents)
 
+    def _kinds(self, rows: Documents, picked: np.ndarray) -> np.ndarray:
+        found = np.full((len(picked), self.documents), -1)
+        found[:, 0] = ~np.asarray(rows.desirable)[picked]
+        return found
+
     def _empty(self, rows: int, length: int) -> Batch:
         return {**super()._empty(rows, length), "desirable": np.zeros(rows, bool)}
 

@@ -26,6 +26,7 @@ from ..hosts.global_arrays import placed
 from ..rows.tokenization import IGNORED
 from ..rows.tokenizer_setup import set_up_tokenizer
 from . import preference_rows
+from .answer_shares import answer_shares
 from .older_preferences import lost_ends, lost_starts, see_from_last_column
 from .preference_evaluation import PreferenceEvaluation
 from .preference_rows import Documents
@@ -201,9 +202,8 @@ class PreferenceBatches:
             shares = [share for batch in group for share in self._shares(batch)]
             made = len(group) if self._release.divides_by_made else self._deal.accumulation
             weights = np.full(len(shares), len(group) / made / len(shares))
-            for batch in self._assemble(self._rows, group, weights, self._micro_batches, self.length):
-                if self._deal.accumulation > 1 and not self._release.divides_by_made:
-                    batch["present"] = np.full(self.batch_size, len(group) / made, np.float32)
+            few = self._deal.accumulation > 1 and not self._release.divides_by_made
+            for batch in self._assemble(self._rows, group, weights, self._micro_batches, self.length, present=few):
                 self._fed[-1] += int(np.sum(batch["segment_ids"][self._counted] > 0))
                 yield batch
 
@@ -259,8 +259,11 @@ class PreferenceBatches:
 
     def _nll_tokens(self, rows: Documents, row: int, kept: slice) -> int:
         """Tokens that the negative log-likelihood of a row's first document is a mean over."""
-        labels = rows.labels[row][0][kept]
-        return int(np.sum(labels[1:] != IGNORED)) + self._wraps(rows, row, 0, labels)
+        return self._answer_tokens(rows, row, 0, kept)
+
+    def _answer_tokens(self, rows: Documents, row: int, document: int, kept: slice) -> int:
+        labels = rows.labels[row][document][kept]
+        return int(np.sum(labels[1:] != IGNORED)) + self._wraps(rows, row, document, labels)
 
     def _divisible(self, pairs: int) -> int:
         """The smallest batch of whole pairs that holds `pairs` and that the mesh divides."""
@@ -276,10 +279,18 @@ class PreferenceBatches:
         return [batch[start : start + size] for start in range(0, len(batch), size)]
 
     def _assemble(
-        self, rows: Documents, group: list[np.ndarray], weights: np.ndarray, count: int, length: int, pairs: int = 0
+        self,
+        rows: Documents,
+        group: list[np.ndarray],
+        weights: np.ndarray,
+        count: int,
+        length: int,
+        pairs: int = 0,
+        *,
+        present: bool,
     ) -> Iterator[Batch]:
         """`count` micro-batches out of the micro-steps of a group; `weights`: what each process's share of one
-        counts."""
+        counts in the loss. With `present` the batches say how much that is of what it counts in logged means."""
         pairs = pairs or self.batch_size // self.documents
         shares = [share for batch in group for share in self._shares(batch)]
         of_each = [np.full(len(share), i % self._deal.processes) for i, share in enumerate(shares)]
@@ -295,6 +306,10 @@ class PreferenceBatches:
             [np.full(len(share), w / max(1, n)) for share, w, n in zip(shares, weights, counts, strict=True)]
         )
         parts_of = [*itertools.chain.from_iterable(kept)]
+        beside = np.concatenate(
+            [np.full(len(share), w * len(shares) or 1) for share, w in zip(shares, weights, strict=True)]
+        )
+        own = self._own_shares(rows, group, picked, parts_of)
         if self._whole:
             ends = np.cumsum([len(batch) for batch in group])
             spans = [(int(end - len(batch)), int(end)) for batch, end in zip(group, ends, strict=True)]
@@ -303,14 +318,36 @@ class PreferenceBatches:
         spans += [(0, 0)] * (count - len(spans))
         for start, stop in spans:
             batch = self._empty(pairs * self.documents, length)
+            batch |= {name: np.zeros(pairs * self.documents, np.float32) for name in own}
+            batch |= {"present": np.ones(pairs * self.documents, np.float32)} if present else {}
             for place, at in enumerate(range(start, max(start, stop))):
                 self._fill(batch, place, rows, int(picked[at]), parts_of[at])
                 here = slice(place * self.documents, (place + 1) * self.documents)
                 batch["scale"][here] = each[at] * count
                 batch["nll_scale"][here] = nll[at] * count
+                if present:
+                    batch["present"][here] = beside[at]
+                for name, each_row in own.items():
+                    batch[name][here] = each_row[at] * count
                 if self._whole:
                     batch["processes"][here] = processes[at]
             yield batch
+
+    def _own_shares(
+        self, rows: Documents, group: list[np.ndarray], picked: np.ndarray, kept: list[tuple[slice, ...]]
+    ) -> dict[str, np.ndarray]:
+        if not self.lines.logits:
+            return {}
+        tokens = [
+            [self._answer_tokens(rows, int(row), place, part) for place, part in enumerate(parts)]
+            for row, parts in zip(picked, kept, strict=True)
+        ]
+        dealt = [[len(share) for share in self._shares(batch)] for batch in group]
+        return answer_shares(self.lines, dealt, np.array(tokens), self._kinds(rows, picked))
+
+    def _kinds(self, rows: Documents, picked: np.ndarray) -> np.ndarray:
+        """Which answers are told apart, (rows, documents): 0 for chosen ones, 1 for rejected, -1 for none."""
+        return np.tile(np.arange(2), (len(picked), 1))
 
     def _empty(self, rows: int, length: int) -> Batch:
         shape = (rows, length)
@@ -358,38 +395,3 @@ class PreferenceBatches:
                 batch["wraps"][at] = self._wraps(rows, row, at - place * self.documents, labels)
             if rows.columns is not None and batch["wraps"][at] and len(ids) < rows.columns:
                 see_from_last_column(batch, at, len(ids), rows.columns)
-
-
-class ORPOBatches(PreferenceBatches):
-    """`PreferenceBatches` as TRL 1.16's ORPOTrainer makes them: BOS and EOS around the text, the answer alone cut.
-
-    The negative log-likelihood counts the prompt as well. `trl` before 0.28: the prompt is cut first, to
-    `max_prompt_length`, at the end that `truncation_mode` doesn't keep.
-    """
-
-    KIND = "orpo"
-
-    def _prepare(self, dataset: Any, per_process: int) -> Documents:
-        return preference_rows.text_pairs(
-            dataset,
-            self._tokenizer,
-            max_length=self._max_length,
-            max_prompt_length=self._cut["max_prompt_length"],
-            truncation_mode=self._cut["truncation_mode"],
-            release=self._release,
-        )
-
-    def _nll_tokens(self, rows: Documents, row: int, kept: slice) -> int:
-        return len(rows.ids[row][0][kept]) - 1
-
-    @classmethod
-    def _own_arguments(cls, training_args: Any) -> dict[str, Any]:
-        own = ("max_prompt_length", "truncation_mode")
-        return {name: getattr(training_args, name) for name in own if hasattr(training_args, name)}
-
-
-class CPOBatches(ORPOBatches):
-    """`PreferenceBatches` as TRL 1.16's CPOTrainer makes them: as ORPOTrainer's, with the answers' likelihood alone."""
-
-    KIND = "cpo"
-    _nll_tokens = PreferenceBatches._nll_tokens

@@ -74,6 +74,7 @@ class PreferenceTrainer(PeftTrainer):
         super()._post_process_train_step(aux)
 
     def _post_process_eval_step(self, aux: Any) -> None:
+        self.metric_names = tuple(aux)
         _buffer(self._buffered_eval_metrics, aux)
         super()._post_process_eval_step(aux)
 

@@ -88,6 +88,8 @@ class MetricsTrainer(PeftTrainer):
     def _post_process_eval_step(self, aux: Any) -> None:
         if self._gathered is not None:
             self._gathered.add(aux)
+        else:
+            super()._post_process_eval_step(aux)
 
     def _write_metrics(self, metrics_buffer: Any) -> None:
         if self._gathered is not None:

@@ -23,7 +23,10 @@ def measured(trainer: Any, mode: str, steps: int) -> dict[str, float]:
     """What the loss tells (`PreferenceTrainer`'s rewards): means over the last `steps`."""
     found = {}
     for name in getattr(trainer, "metric_names", ()):
-        history = trainer.metrics_logger.get_metric_history(trainer.metrics_prefix, name, mode)
+        try:
+            history = trainer.metrics_logger.get_metric_history(trainer.metrics_prefix, name, mode)
+        except KeyError:  # a MetricsTrainer's evaluation, whose batches are those of its predictions
+            continue
         if (mean := _mean(history[-steps:])) is not None:
             found[name] = mean
     return found

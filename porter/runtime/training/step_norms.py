@@ -8,7 +8,8 @@ MultiSteps' and clipping's; here they are named, and XLA finds that they are the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -22,35 +23,62 @@ def log_steps() -> None:
     """Let PeftTrainer, and what derives from it, give its logger the norms of whole steps, and what its loss tells.
 
     That is the second of what `loss_fn.with_metrics` gives, where a loss has one: values by name, of each micro-batch,
-    of which the step's is the mean.
+    of which the step's is the mean. An evaluation's is the mean of its batches'.
     """
     from tunix.sft.peft_trainer import PeftTrainer
 
     upstream, after_step = PeftTrainer._train_step, PeftTrainer._post_process_train_step
+    evaluates, after_evaluation = PeftTrainer._eval_step, PeftTrainer._post_process_eval_step
     if getattr(upstream, "gives_norms_of_steps", False):
         return
 
     @functools.wraps(upstream)
     def _train_step(self: Any, model: nnx.Module, optimizer: nnx.Optimizer, inputs: Any) -> Any:
-        watched, plain, has_aux = _Watched(optimizer), self.loss_fn, self._has_aux
-        if (telling := getattr(plain, "with_metrics", None)) is not None:
-            self.loss_fn, self._has_aux = telling, True
-        try:
+        watched = _Watched(optimizer)
+        with _telling(self):
             loss, aux, of_micro_batch = upstream(self, model, watched, inputs)
-        finally:
-            self.loss_fn, self._has_aux = plain, has_aux
         return loss, aux, of_micro_batch if watched.norm is None else watched.norm
+
+    @functools.wraps(evaluates)
+    def _eval_step(self: Any, model: nnx.Module, inputs: Any) -> Any:
+        with _telling(self):
+            return evaluates(self, model, inputs)
 
     @functools.wraps(after_step)
     def _post_process_train_step(self: Any, aux: Any) -> None:
         after_step(self, aux)
-        if getattr(self.loss_fn, "with_metrics", None) is not None:
-            self.metric_names = tuple(aux)
-            for name, value in aux.items():
-                self._buffered_train_metrics.additional_metrics.setdefault(name, ([], np.mean))[0].append(value)
+        _keep(self, aux, self._buffered_train_metrics)
+
+    @functools.wraps(after_evaluation)
+    def _post_process_eval_step(self: Any, aux: Any) -> None:
+        after_evaluation(self, aux)
+        _keep(self, aux, self._buffered_eval_metrics)
 
     _train_step.gives_norms_of_steps = True  # type: ignore[attr-defined]
     PeftTrainer._train_step, PeftTrainer._post_process_train_step = _train_step, _post_process_train_step
+    PeftTrainer._eval_step, PeftTrainer._post_process_eval_step = _eval_step, _post_process_eval_step
+
+
+@contextmanager
+def _telling(trainer: Any) -> Iterator[None]:
+    """A trainer whose loss tells what it measures beside, where it can."""
+    plain, evaluated, has_aux = trainer.loss_fn, trainer.eval_loss_fn, trainer._has_aux
+    if (telling := getattr(plain, "with_metrics", None)) is not None:
+        trainer.loss_fn = trainer.eval_loss_fn = telling
+        trainer._has_aux = True
+    try:
+        yield
+    finally:
+        trainer.loss_fn, trainer.eval_loss_fn, trainer._has_aux = plain, evaluated, has_aux
+
+
+def _keep(trainer: Any, told: Any, buffer: Any) -> None:
+    """Have a micro-batch's metrics logged, see `own_metrics.measured`."""
+    if getattr(trainer.loss_fn, "with_metrics", None) is None:
+        return
+    trainer.metric_names = tuple(told)
+    for name, value in told.items():
+        buffer.additional_metrics.setdefault(name, ([], np.mean))[0].append(value)
 
 
 class _Watched:

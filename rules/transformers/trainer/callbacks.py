@@ -24,8 +24,6 @@ from porter.packs.training import (
     table_of,
 )
 
-from .metrics import OF_TRL
-
 PART_OF = "transformers"
 RULE = "TP360"
 
@@ -38,9 +36,8 @@ STATE = frozenset(
 )
 GIVEN = frozenset({"self", "args", "state", "control", "logs", "metrics", "model", *TOKENIZER})
 # What TRL's trainers log and the port's hooks don't, by the names in their `_metrics`.
-LOGGED_BY_TRL = re.compile(rf"(?:train/)?(?:{'|'.join(sorted(OF_TRL))}|clip_ratio(?:/.*)?|sampling/.*)")
-
-COUNT_TOKENS = ("sft", "dpo", "kto", "grpo", "rloo")  # whose ports log num_tokens
+LOGGED_BY_TRL = re.compile(r"(?:train/)?(?:aux_loss|sampling/.*|vespo/.*)")
+OF_SAMPLES = re.compile(r"(?:train/)?(?:entropy|clip_ratio(?:/.*)?)")  # of GRPO and RLOO
 
 
 @step(Phase.WRITE, of="trainer", reads=("names",), fills=("parts",))
@@ -125,13 +122,11 @@ def _say_missing_logs(porting: Porting, definition: cst.ClassDef) -> None:
     site = porting.trainer
     if site is None or not site.qualified.startswith("trl."):
         return
+    samples = table_of(porting, site).kind in ("grpo", "rloo")
+    texts = [str(node.evaluated_value) for node in inside(definition) if isinstance(node, cst.SimpleString)]
     read = dict.fromkeys(
-        str(node.evaluated_value)
-        for node in inside(definition)
-        if isinstance(node, cst.SimpleString) and LOGGED_BY_TRL.fullmatch(str(node.evaluated_value))
+        text for text in texts if LOGGED_BY_TRL.fullmatch(text) or (samples and OF_SAMPLES.fullmatch(text))
     )
-    if table_of(porting, site).kind in COUNT_TOKENS:
-        read = {name: None for name in read if name.removeprefix("train/") != "num_tokens"}
     if read:
         names = ", ".join(read)
         message = f"{definition.name.value} reads {names} of the logs: TRL logs it, the port doesn't."

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from porter.packs.api import Phase, step
-from porter.packs.runtime import trl_release
+from porter.packs.runtime import trl_lines, trl_release
 from porter.packs.script import plain_version
 from porter.packs.training import LOSSES, Training, evaluation_sets, included, metrics_of, short_name, table_of
 
@@ -54,10 +54,16 @@ def _settle_best(porting: Training) -> None:
     sets = evaluation_sets(porting)
     if sets is not None and (name in [f"{each}_loss" for each in sets] or (not sets and name.endswith("_loss"))):
         return
-    if metrics_of(porting) is not None and not (name in OF_TRL and table_of(porting, site).kind == "sft"):
+    kind = table_of(porting, site).kind
+    if metrics_of(porting) is not None and not (name in OF_TRL and kind == "sft"):
         return
-    if name in OF_TRL:
-        reason = f"the port's evaluation doesn't compute SFTTrainer's own {name}"
+    own = trl_lines(kind, plain_version(porting.versions.get("trl", "")))
+    if metrics_of(porting) is None and own.in_results and name in own.of_evaluations:
+        return
+    if name in OF_TRL and kind == "sft" and not own.in_results:
+        reason = f"SFTTrainer's own {name} isn't among what its release evaluates by, and the GPU run ends"
+    elif name in OF_TRL and kind == "sft":
+        reason = f"the port's evaluation with compute_metrics doesn't compute SFTTrainer's own {name}"
     else:
         reason = f"{short_name(site)}'s port computes no metric but the loss"
     porting.change_fate(".metric_for_best_model", fate="manual", target="", reason=reason)

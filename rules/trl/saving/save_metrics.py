@@ -6,14 +6,13 @@ Why: PeftTrainer has neither; people and scripts read these files.
 Example: `trainer.save_metrics("train", result.metrics)`
 Use instead: `rt.save_metrics("out", "train", result.metrics)`
 Safety: exact for what the script gives it. What `rt.train_result` and `rt.evaluate` measure has transformers' names;
-`total_flos` and SFTTrainer's own entropy, accuracy and token counts aren't among it, and the report says so.
+`total_flos` isn't among it, and the report says so.
 """
 
 ID = "TP133"
 MATCHES = ("@trainer.save_metrics()", "@trainer.log_metrics()")
 POSITIONAL = ("split", "metrics", "combined")
 LACKING = "total_flos, an estimate that transformers makes from the torch model"
-OF_TRL = ", and SFTTrainer's own entropy, mean_token_accuracy and num_tokens"
 
 
 def apply(site, porting):
@@ -29,8 +28,6 @@ def apply(site, porting):
 
 def say_lacking(porting):
     """What the port doesn't measure: said once, at the trainer, however often figures are written or shown."""
-    of_trl = OF_TRL if porting.trainer.qualified.endswith(".SFTTrainer") else ""
-    message = f"Of what the Trainer measures the port's figures lack {LACKING}{of_trl}."
-    fix = "trainer_state.json has the tokens of each step, where they can be counted."
     made = porting.trainer
-    porting.find(ID, "info", message, fix, made.line, made.column)
+    message = f"Of what the Trainer measures the port's figures lack {LACKING}."
+    porting.find(ID, "info", message, "", made.line, made.column)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from . import release as release_of
 from .preferences import PreferenceRelease
 
 # Kind of trainer → the first release of TRL whose `log` puts what was measured since the last line into any line.
 KEEPS_SINCE = {"sft": (0, 15), "grpo": (0, 14), "rloo": (0, 22), "dpo": (0, 29), "kto": (1, 6)}
 
 COUNTS_SINCE = {"sft": (0, 16), "grpo": (0, 16), "rloo": (0, 22), "dpo": (0, 29), "kto": (1, 8)}  # num_tokens
+ACCURACY_SINCE = {"sft": (0, 15), "dpo": (0, 29)}  # mean_token_accuracy
+ENTROPY_SINCE = {"sft": (0, 22), "dpo": (0, 29), "kto": (1, 8), "grpo": (0, 20), "rloo": (0, 22)}
+LOGITS_SINCE = {"dpo": (0, 12), "kto": (1, 6)}
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,42 @@ class Lines:
         return self.kind in COUNTS_SINCE and self.release.since(*COUNTS_SINCE[self.kind])
 
     @property
+    def accuracy(self) -> bool:
+        """Whether lines have `mean_token_accuracy`, of the trained tokens (of DPO the chosen answers')."""
+        return self.kind in ACCURACY_SINCE and self.release.since(*ACCURACY_SINCE[self.kind])
+
+    @property
+    def entropy(self) -> str:
+        """What `entropy` is a mean over: `trained` tokens, `attended` ones of each process (SFT before 1.3), ""."""
+        if self.kind not in ENTROPY_SINCE or not self.release.since(*ENTROPY_SINCE[self.kind]):
+            return ""
+        return "attended" if self.kind == "sft" and not self.release.since(1, 3) else "trained"
+
+    @property
+    def logits(self) -> bool:
+        """Whether `logits/chosen` and `logits/rejected` are means over the answers' tokens.
+
+        DPO's were means over padding, too, before 0.12, as ORPO's and CPO's are; KTO's were sums by row before 1.6.
+        """
+        return self.kind in LOGITS_SINCE and self.release.since(*LOGITS_SINCE[self.kind])
+
+    @property
+    def of_evaluations(self) -> tuple[str, ...]:
+        """What an evaluation's line has, without `eval_`, that the port's has too."""
+        own = {"mean_token_accuracy": self.accuracy, "entropy": bool(self.entropy), "num_tokens": self.counts_tokens}
+        rewards = ("rewards/chosen", "rewards/rejected", "rewards/margins", "logps/chosen", "logps/rejected")
+        pairs = rewards if self.kind in ("dpo", "kto", "orpo", "cpo") else ()
+        more = ("rewards/accuracies",) if self.kind in ("dpo", "orpo", "cpo") else ()
+        logits = ("logits/chosen", "logits/rejected") if self.logits else ()
+        return (*(name for name, has in own.items() if has), *pairs, *more, *logits)
+
+    @property
+    def of_processes(self) -> tuple[str, ...]:
+        """Which of `entropy` and `logits` are means of each process's own mean, not of the tokens of all."""
+        names = {"entropy": (1, 3), "logits": (0, 29)}
+        return tuple(name for name, until in names.items() if self.kind == "dpo" and not self.release.since(*until))
+
+    @property
     def keeps_at_evaluations(self) -> bool:
         """Whether a step that is evaluated has a line without metrics, which wait for the next (0.16 and 0.17).
 
@@ -48,3 +88,8 @@ class Lines:
         return self.release.since(1, 5) or (
             self.kind == "sft" and self.release.since(0, 22) and not self.release.since(0, 27)
         )
+
+
+def lines_of(kind: str, trl: str) -> Lines:
+    """Of the release `trl`, today's for an empty text."""
+    return Lines(kind, release_of(trl or None))
