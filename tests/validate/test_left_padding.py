@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from porter.validate.torch_side.left_padding import AVERAGED, Seeing, concerns, untrain_firsts
+from porter.validate.torch_side.left_padding import (
+    OF_CPU,
+    OF_GEMMA,
+    Seeing,
+    concerns,
+    trains_on_cpu,
+    untrain_firsts,
+)
 
 X = -100
 
@@ -45,15 +52,38 @@ def test_transformers_own_trainer_keeps_its_padding() -> None:
     assert concerns(Own()) and concerns(SFTTrainer()) and not concerns(object())
 
 
-@pytest.mark.parametrize(("kind", "averages"), [("llama", False), ("gemma3_text", True), ("gemma2", True)])
-def test_what_padding_sees_in_older_releases(monkeypatch: pytest.MonkeyPatch, kind: str, averages: bool) -> None:
+@pytest.mark.parametrize(
+    ("text", "on_cpu"),
+    [
+        ("a = TrainingArguments(out, no_cuda=True)", True),
+        ("a = TrainingArguments(out, use_cpu=True)", True),
+        ("a = TrainingArguments(out, no_cuda=flags.cpu)", False),
+        ("import os\nos.environ['CUDA_VISIBLE_DEVICES'] = ''", True),
+        ('import os\nos.environ["CUDA_VISIBLE_DEVICES"] = "0"', False),
+        ("import os\nif small:\n    os.environ['CUDA_VISIBLE_DEVICES'] = ''", False),
+        ("m = AutoModelForCausalLM.from_pretrained(name, device_map='cpu')", True),
+        ("m = AutoModelForCausalLM.from_pretrained(name, device_map='cpu').to('cuda')", False),
+        ("a = TrainingArguments(out", False),
+    ],
+)
+def test_scripts_that_train_on_the_cpu_whatever_the_machine_has(text: str, on_cpu: bool) -> None:
+    assert trains_on_cpu(text) is on_cpu
+
+
+@pytest.mark.parametrize(
+    ("kind", "on_cpu", "note"),
+    [("llama", False, ""), ("llama", True, OF_CPU), ("gemma3_text", False, OF_GEMMA), ("gemma2", False, OF_GEMMA)],
+)
+def test_what_padding_sees_in_older_releases(
+    monkeypatch: pytest.MonkeyPatch, kind: str, on_cpu: bool, note: str
+) -> None:
     """Positions without a token: all of their row, or the mean of its values with eager attention's gradient."""
     from types import SimpleNamespace
 
     functional = torch.nn.functional
     monkeypatch.setattr(functional, "scaled_dot_product_attention", functional.scaled_dot_product_attention)
     notes: list[str] = []
-    seeing = Seeing(notes.append)
+    seeing = Seeing(notes.append, on_cpu=on_cpu)
     seeing.loaded(SimpleNamespace(config=SimpleNamespace(model_type=kind)))
     torch.manual_seed(0)
     query = torch.randn(1, 4, 3, 8, requires_grad=True)
@@ -62,8 +92,8 @@ def test_what_padding_sees_in_older_releases(monkeypatch: pytest.MonkeyPatch, ki
     mask = torch.tensor([[[[smallest, smallest, smallest], [0, 0, smallest], [0, 0, 0.0]]]])
     out = functional.scaled_dot_product_attention(query, key, value, mask)
     whole = (query @ key.transpose(-1, -2) / 8**0.5).softmax(-1) @ value
-    torch.testing.assert_close(out[:, :, 0], value.mean(2) if averages else whole[:, :, 0])
+    torch.testing.assert_close(out[:, :, 0], value.mean(2) if note else whole[:, :, 0])
     torch.testing.assert_close(out[:, :, 2], whole[:, :, 2])
-    assert notes == ([AVERAGED] if averages else [])
+    assert notes == ([note] if note else [])
     (gradient,) = torch.autograd.grad(out[:, :, 0].square().sum(), query)
     assert 0 < float(gradient.norm()) < 10

@@ -32,6 +32,8 @@ def test_texts_of_known_forms() -> None:
     end = chosen.rindex("\n\nAssistant: ")
     assert chosen[:end] == rejected[:end] and chosen != rejected
     assert json.loads(made_up_value("tools", {"json": {"list": {"fields": {"name": "text"}}}}, 0))[0]["name"]
+    assert made_up_value("said", {"begins": ["yes", "no"]}, 3).startswith("no. ")
+    assert made_up_value("made", {"marked": ["</think>"]}, 0).split("</think>")[1].strip()
     assert {made_up_value("label", {"one of": [0, 1]}, index) for index in range(9)} == {0, 1}
 
 

@@ -42,6 +42,16 @@ from porter.validate.stand_ins.data.rows import made_up_rows
             {"whole": {"marked": ["[/INST]"]}, "b": "text"},
         ),
         (
+            "def f(r):\n    if '</think>' not in r['made'] or '<img>' in r['made']:\n        return None\n"
+            "d = load_dataset('x').filter(f)",
+            {"made": {"marked": ["</think>"]}},
+        ),
+        (
+            "def verdict(text):\n    return re.match(r'\\s*(yes|no|maybe)\\b', text.strip().lower())\n"
+            "d = load_dataset('x').filter(lambda r: verdict(r['said']) and re.search(r'(a|b)', r['other']))",
+            {"said": {"begins": ["yes", "no", "maybe"]}, "other": "text"},
+        ),
+        (
             "M = {0: 'no', 1: 'yes'}\nd = load_dataset('x').map(lambda r: {'t': r['body'].strip() + M[r['kind']]})",
             {"body": "text", "kind": {"one of": [0, 1]}},
         ),

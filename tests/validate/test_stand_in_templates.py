@@ -1,4 +1,4 @@
-"""The chat templates of stand-ins: scripts mask by the words of the model that they name."""
+"""The chat templates of stand-ins, whose words scripts mask by, and tokens that these name by number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import jinja2
 import pytest
 
 from porter.validate.stand_ins.models.stand_in import chat_template, make_stand_in
+from porter.validate.stand_ins.models.stand_in_tokenizer import write_tokenizer
 from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
+from porter.validate.stand_ins.models.token_numbers import NOTE, take_numbers
 
 TURNS = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]
 
@@ -44,3 +46,26 @@ def test_a_model_of_an_unknown_folder_pads_with_a_token_where_the_script_sets_no
     assert json.loads((folder / "tokenizer_config.json").read_text()).get("pad_token") is None
     folder = make_stand_in(tmp_path / "pads", "HuggingFaceTB/SmolLM2-135M", "llama3", pads=True)
     assert json.loads((folder / "tokenizer_config.json").read_text())["pad_token"] == "<|endoftext|>"
+
+
+def test_a_token_by_its_number_in_a_larger_vocabulary(tmp_path: Path) -> None:
+    """One of the stand-in's own, the same on both sides; another tokenizer is what it is."""
+    from transformers import PreTrainedTokenizerFast
+
+    class Tiny(PreTrainedTokenizerFast): ...
+
+    notes: list[str] = []
+    take_numbers(Tiny, tmp_path, notes.append)
+    outside = tmp_path.parent / f"{tmp_path.name}-own"
+    for folder in (tmp_path / "codellama", outside):
+        folder.mkdir()
+        write_tokenizer(folder, tokens_of("llama3", "codellama/CodeLlama-7b-Instruct-hf"), None)
+    tokenizer = Tiny.from_pretrained(tmp_path / "codellama")
+    tokenizer.pad_token_id = 18610
+    assert tokenizer.pad_token_id == 18610 % len(tokenizer) and tokenizer.pad_token == "<0xAF>"
+    tokenizer.pad_token_id = 2
+    assert tokenizer.pad_token == "</s>"
+    assert notes == [NOTE.format(asked=18610, name="pad_token", token="<0xAF>")]
+    own = Tiny.from_pretrained(outside)
+    own.pad_token_id = 18610
+    assert own.pad_token is None and len(notes) == 1

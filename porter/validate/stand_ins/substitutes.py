@@ -31,6 +31,7 @@ from .dataset_questions import patch_dataset_questions
 from .models.adapter import base_of, make_adapter
 from .models.folders import holds_model, lacks_adapter
 from .models.missing_weights import stand_in_weights
+from .models.token_numbers import take_numbers
 
 LOADERS = {".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
 OF_A_MODEL = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
@@ -49,7 +50,7 @@ class Substitutes:
         self.arguments = arguments
         self.notes: list[str] = []
         self._work = Path(settings.work)
-        self._stand_ins = self._work / "stand_in"
+        self.tiny = self._work / "stand_in"
         self.outside = (folder or self._work) / "outside"
         self.plan = DataPlan(settings, side, arguments)
         self.missing = MissingFiles(self, self.plan)
@@ -71,7 +72,7 @@ class Substitutes:
         local = Path(name)
         if lacks_adapter(local):
             return self._model_with_adapter(local)
-        if self._stand_ins in local.parents:
+        if self.tiny in local.parents:
             return name
         if self.settings.model:
             return self._standing_in(name)
@@ -225,7 +226,7 @@ class Substitutes:
         or the port's, which must not import torch.
         """
         name = MIRROR.sub("", name)
-        folder = self._stand_ins / (re.sub(r"[^\w.-]+", "--", name) or "unnamed")
+        folder = self.tiny / (re.sub(r"[^\w.-]+", "--", name) or "unnamed")
         answer = folder / "stand_in.json"
         if not answer.exists():
             asked = {
@@ -300,6 +301,7 @@ def patch_loaders(substitutes: Substitutes) -> None:
         config,
     ):
         patch_from_pretrained(cls, substitutes)
+    take_numbers(transformers.PreTrainedTokenizerBase, substitutes.tiny, substitutes.note)
     patch_save_pretrained(transformers.PreTrainedTokenizerBase, substitutes)
     patch_save_pretrained(config, substitutes)
 

@@ -7,6 +7,7 @@ token; neither does the source under `validate`, which says so.
 
 from __future__ import annotations
 
+import ast
 import functools
 from collections.abc import Callable, MutableMapping
 from typing import Any
@@ -41,9 +42,12 @@ def untrain_firsts(inputs: Any) -> bool:
 
 
 AVERAGED = (
-    "Gemma 2 and 3 before transformers 4.53: padding in front of a row takes the mean of its values on both sides, as "
-    "in torch's forward pass; eager's gradient of it, too, not sdpa's, which is wrong (norms of 1e8)"
+    "{} before transformers 4.53: padding in front of a row takes the mean of its values on both sides, as in torch's "
+    "forward pass; eager's gradient of it, too, not sdpa's, which is wrong (norms of 1e8)"
 )
+OF_GEMMA = AVERAGED.format("Gemma 2 and 3")
+OF_CPU = AVERAGED.format("on the CPU, on which the script trains,")
+HIDDEN = tuple(f"os.environ['CUDA_VISIBLE_DEVICES'] = '{devices}'" for devices in ("", "-1"))
 NEVER_UNMASKED = ("gemma2", "gemma3", "gemma3_text")
 
 
@@ -52,14 +56,15 @@ class Seeing:
 
     It did so where the mask was on one (`AttentionMaskConverter._unmask_unattended`); on a CPU such a position took the
     mean of all values, with a gradient that torch makes hundreds of times too large. From 4.53 on masks are bool.
-    Models of Gemma 2 and 3 never had that call: theirs take the mean, with the gradient of eager attention.
+    Models of Gemma 2 and 3 never had that call: theirs take the mean, with the gradient of eager attention. So do those
+    of a script that trains `on_cpu`, whatever the machine has.
     """
 
-    def __init__(self, note: Callable[[str], None]) -> None:
+    def __init__(self, note: Callable[[str], None], *, on_cpu: bool = False) -> None:
         import torch
 
         self._note = note
-        self._averages = False
+        self._averages = OF_CPU if on_cpu else ""
         original = torch.nn.functional.scaled_dot_product_attention
 
         @functools.wraps(original)
@@ -70,7 +75,7 @@ class Seeing:
             seen = original(query, key, value, attn_mask.masked_fill(blind, 0.0), *args, **kwargs)
             if not self._averages or not bool(blind.any()):
                 return seen
-            self._note(AVERAGED)
+            self._note(self._averages)
             return torch.where(blind, eager(query, key, value, attn_mask, kwargs.get("scale")), seen)
 
         torch.nn.functional.scaled_dot_product_attention = attention
@@ -78,7 +83,23 @@ class Seeing:
     def loaded(self, model: Any) -> None:
         """Take note of the family of a model that the script has loaded."""
         if getattr(getattr(model, "config", None), "model_type", None) in NEVER_UNMASKED:
-            self._averages = True
+            self._averages = OF_GEMMA
+
+
+def trains_on_cpu(script: str) -> bool:
+    """Whether a script's text keeps its training on the CPU: `no_cuda=True`, `CUDA_VISIBLE_DEVICES` that hides all, or
+    `device_map="cpu"` where nothing speaks of CUDA."""
+    try:
+        tree = ast.parse(script)
+    except (SyntaxError, ValueError):
+        return False
+    told = [word for node in ast.walk(tree) if isinstance(node, ast.Call) for word in node.keywords]
+    mapped = () if "cuda" in script.lower() else ("'cpu'", "{'': 'cpu'}")
+    return any(
+        (word.arg in ("use_cpu", "no_cuda") and ast.unparse(word.value) == "True")
+        or (word.arg == "device_map" and ast.unparse(word.value) in mapped)
+        for word in told
+    ) or any(ast.unparse(node) in HIDDEN for node in tree.body)
 
 
 def eager(query: Any, key: Any, value: Any, attn_mask: Any, scale: float | None) -> Any:

@@ -179,7 +179,8 @@ def patch_models(settings: Settings, substitutes: Substitutes, observer: Observe
             kwargs[dtype_keyword] = torch.float32
         return kwargs
 
-    seeing = left_padding.Seeing(substitutes.note)
+    on_cpu = left_padding.trains_on_cpu(settings.sources[0] if settings.sources else "")
+    seeing = left_padding.Seeing(substitutes.note, on_cpu=on_cpu)
     average_new_rows(transformers.PreTrainedModel, substitutes.note)
     patch_from_pretrained(transformers.PreTrainedModel, substitutes, adjust, finish)
     for name in AUTO_MODELS:

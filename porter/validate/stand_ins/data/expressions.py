@@ -127,6 +127,16 @@ class Expressions(Calls):
                 if len(text.strip()) > 1 and text not in held.markers and (parts or TURN_MARK.search(text)):
                     held.markers.append(text)
 
+    def asked_for(self, test: ast.expr, scope: Any) -> None:
+        """Texts without a mark are left out where `test` holds, so they have it: `if "</think>" not in answer:`."""
+        for part in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) else [test]:
+            if not isinstance(part, ast.Compare) or not isinstance(part.ops[0], ast.NotIn):
+                continue
+            mark, held = part.left, self.value(part.comparators[0], scope)
+            if isinstance(mark, ast.Constant) and isinstance(mark.value, str) and TURN_MARK.search(mark.value):
+                if len(mark.value.strip()) > 1 and not held.keys and mark.value not in held.markers:
+                    held.markers.append(mark.value)
+
     def _dict(self, node: ast.Dict, scope: Any) -> Shape:
         held = Shape()
         for key, part in zip(node.keys, node.values, strict=False):

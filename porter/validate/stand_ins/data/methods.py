@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -31,6 +32,8 @@ DRAWS = {"choice", "choices", "sample"}  # of Python's random and NumPy's
 ROWS = {"map", "filter", "apply", "flat_map"}
 CONFIGURATIONS = {"safe_load", "full_load", "parse_yaml_file", "parse_json_file", "parse_yaml_and_config"}
 MATHS = (("####", "#### 42"), ("boxed", "\\boxed{42}"), ("<answer>", "<answer>42</answer>"), ("</think>", "</think>"))
+# A text begins with one of some words: `re.match(r"\s*(yes|no|maybe)\b", answer)`.
+LEADING = re.compile(r"(\^|\\A)?(?:\(\?i\))?(?:\\s[*+])?\((?:\?:|\?P<\w+>)?(\w+(?:\|\w+)+)\)(?![?*])")
 OF_TRL = {"self", "prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric", "kwargs"}
 
 
@@ -211,7 +214,7 @@ class Methods:
             return first.field(f"\0{name.lower()}")
         elif name in TEXT:
             base.use("str")
-            if name in ("strip", "rstrip", "lstrip"):
+            if name in ("strip", "rstrip", "lstrip", "lower", "upper", "casefold"):
                 return base
             if name in ("splitlines", "split"):
                 return base.field("\0lines")
@@ -254,6 +257,9 @@ class Methods:
         text = given[-1]
         text.use("str")
         for pattern in given[0].constants:
+            words = LEADING.match(pattern) if name != "sub" else None
+            if words is not None and (words[1] or name in ("match", "fullmatch")):
+                text.leading += [word for word in words[2].split("|") if word not in text.leading]
             for sign, marker in MATHS:
                 if sign in pattern and marker not in text.markers and name != "sub":
                     text.markers.append(marker)

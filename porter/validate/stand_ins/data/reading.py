@@ -153,6 +153,8 @@ class Reader(Expressions):
             self.block([*node.body, *node.orelse], scope)
         elif isinstance(node, ast.If):
             self.value(node.test, scope)
+            if _gives_up(node.body):
+                self.asked_for(node.test, scope)
             self.branches([node.body, node.orelse], scope)
         elif isinstance(node, ast.With | ast.AsyncWith):
             for item in node.items:
@@ -291,6 +293,14 @@ def _looks_up(node: ast.AST, held: ast.expr, key: str) -> bool:
         and ast.dump(part.value) == said
         for part in ast.walk(node)
     )
+
+
+def _gives_up(body: Sequence[ast.stmt]) -> bool:
+    """Whether what comes here is left out: `return None`, `return False`, `continue`."""
+    last = body[-1]
+    if not isinstance(last, ast.Return):
+        return isinstance(last, ast.Continue)
+    return last.value is None or (isinstance(last.value, ast.Constant) and last.value.value in (None, False, ""))
 
 
 def _as_load(target: ast.expr) -> ast.expr:

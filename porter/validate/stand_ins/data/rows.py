@@ -102,11 +102,16 @@ class _Draw:
     def nested(self, name: str, kind: dict[str, Any], depth: int) -> Any:
         if "one of" in kind:
             return kind["one of"][self.index % len(kind["one of"])]
+        if "begins" in kind:
+            return f"{kind['begins'][self.index % len(kind['begins'])]}. {self.text()}"
         if "marked" in kind:
             parts = [self.text()]
             for marker in kind["marked"]:
                 end = self.draw.randrange(100) if marker.strip() == "####" else self.sentence(4, 12)
-                parts.append(marker if marker.endswith((">", "}", "42")) else f"{marker} {end}")
+                if marker.startswith("</"):  # what it closes stands before the rest
+                    parts.append(f"{marker}\n{end}")
+                else:
+                    parts.append(marker if marker.endswith((">", "}", "42")) else f"{marker} {end}")
             return "\n".join(parts)
         if "json" in kind:
             return json.dumps(self.value(name, kind["json"], depth + 1))

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 # A kind is JSON: a word, {"list": kind}, {"fields": {name: kind}}, {"json": kind}, {"one of": [...]},
-# {"marked": [literal, ...]} for a text in which these literals stand, {"mapping": kind}.
+# {"marked": [literal, ...]} for a text in which these literals stand, {"begins": [word, ...]} for one that begins with
+# one of these, {"mapping": kind}.
 Kind = Any
 
 CONVERSATIONS = ("messages", "conversations", "conversation", "chat", "dialogue", "dialog", "turns", "history")
@@ -51,8 +52,8 @@ class Shape:
     """What is known of one datum: its fields by name, its items, and the uses that tell what it is."""
 
     __slots__ = (
-        *("among", "constants", "fields", "functions", "items", "keys", "link", "literals", "loaded", "markers"),
-        *("stored", "uses"),
+        *("among", "constants", "fields", "functions", "items", "keys", "leading", "link", "literals", "loaded"),
+        *("markers", "stored", "uses"),
     )
 
     def __init__(self) -> None:
@@ -64,6 +65,7 @@ class Shape:
         self.keys: list[Any] = []  # of a mapping or a sequence that the script writes out
         self.among: list[Any] = []  # the keys of such a one that it is looked up in
         self.markers: list[str] = []  # what it is split by
+        self.leading: list[str] = []  # words with one of which it begins
         self.constants: list[str] = []  # strings that it may be
         self.stored: set[str] = set()  # fields that the script itself puts in
         self.loaded: set[str] = set()  # fields that were read before anything was put in
@@ -137,6 +139,7 @@ def merge(one: Shape, other: Shape) -> None:
             (first.keys, second.keys),
             (first.among, second.among),
             (first.markers, second.markers),
+            (first.leading, second.leading),
             (first.constants, second.constants),
             (first.functions, second.functions),
         ):
@@ -177,6 +180,8 @@ def kind_of(name: str, shape: Shape, depth: int = 0) -> Kind:
         return {"fields": {key: kind_of(key, part, depth + 1) for key, part in fields.items()}}
     if "chat" in here.uses and not textual:
         return _conversation(name)
+    if here.leading:
+        return {"begins": list(here.leading)}
     if here.markers:
         return {"marked": list(here.markers)}
     return _plain(name, here, textual)
