@@ -48,6 +48,12 @@ def test_a_model_of_an_unknown_folder_pads_with_a_token_where_the_script_sets_no
     assert json.loads((folder / "tokenizer_config.json").read_text())["pad_token"] == "<|endoftext|>"
 
 
+def test_gemma_3_generates_behind_its_window_as_its_own_files_say(tmp_path: Path) -> None:
+    folder = make_stand_in(tmp_path, "google/gemma-3-1b-it", "gemma3")
+    held = json.loads((folder / "generation_config.json").read_text())
+    assert held["cache_implementation"] == "hybrid" and held["transformers_version"] >= "4.50"
+
+
 def test_a_token_by_its_number_in_a_larger_vocabulary(tmp_path: Path) -> None:
     """One of the stand-in's own, the same on both sides; another tokenizer is what it is."""
     from transformers import PreTrainedTokenizerFast

@@ -25,6 +25,9 @@ FAMILIES = ("gemma", "gemma2", "gemma3", "gemma4", "llama3", "mistral", "qwen2",
 WINDOWED = (4, 48)  # transformers applies Mistral's window on the CPU from here on
 SCALED = (4, 43)  # and reads Llama 3.1's rotary scaling
 WROTE = "4.40.0"  # the release that the files say they are from: they have the form of that time
+# What of Gemma 3's own generation_config.json decides whether it generates: without this cache the layers with a window
+# of transformers 4.50 to 4.52 end behind it, and from this release on a trainer's own settings leave it as it is.
+OF_GEMMA_3 = {"cache_implementation": "hybrid", "transformers_version": "4.50.0.dev0"}
 
 # Mistral's turns; TRL carries no template of theirs.
 MISTRAL = """{{ bos_token }}
@@ -105,7 +108,8 @@ def make_stand_in(
     model.save_pretrained(folder)
     for file in ("config.json", "generation_config.json"):
         content = json.loads((folder / file).read_text(encoding="utf-8"))
-        content = as_on_the_hub(content) if file == "config.json" else content | {"transformers_version": WROTE}
+        generates = {"transformers_version": WROTE} | (OF_GEMMA_3 if family == "gemma3" else {})
+        content = as_on_the_hub(content) if file == "config.json" else content | generates
         (folder / file).write_text(json.dumps(content, indent=1), encoding="utf-8")
     (folder / "finished").touch()
     return folder
