@@ -136,7 +136,7 @@ def _release_arguments(porting: Porting) -> list[Arg]:
 def _as_release(porting: Porting, *, always: bool) -> list[Arg]:
     version = plain_version(porting.versions.get("transformers", ""))
     kernel = porting.code.get("attention", "")
-    attention = [Arg(quoted(kernel), "attention", "# decides what padding sees")] if kernel else []
+    attention = [Arg(kernel, "attention", "# decides what padding sees")] if kernel else []
     same = releases.release(None).sums_like(version) if version and not always else not version
     if porting.loop is not None or same:
         return attention

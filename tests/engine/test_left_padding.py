@@ -64,7 +64,7 @@ def test_batches_know_the_attention_of_padding(given: str, told: bool) -> None:
     right = text.replace(LEFT, "")
     unpadded = "flash" in given  # whose padding sees nothing, wherever it is
     assert ("attention=" in port(right).after) is unpadded
-    assert ("padding that has labels sees nothing" in str(port(right).recipe)) is unpadded
+    assert ("is told to the batches" in str(port(right).recipe)) is unpadded
     masks = "DataCollatorForLanguageModeling(tokenizer, mlm=False)"
     of_transformers = right.replace("DataCollatorForSeq2Seq(tokenizer)", masks)
     assert "attention=" not in port(of_transformers.replace("ForSeq2Seq,", "ForLanguageModeling,")).after
@@ -172,3 +172,68 @@ trainer.train()
 def test_the_collator_pads(collator: str, tokenizer: str, told: bool) -> None:
     text = COLLATED.format(attention="eager", line=OTHER, collator=collator + tokenizer, after=LEFT)
     assert ('attention="eager",  # decides' in port(text).after) is told
+
+
+PADDED = """# pip install transformers=={transformers}
+import sys
+from datasets import load_dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForLanguageModeling as Collator
+from transformers import Trainer, TrainingArguments
+
+model = AutoModelForCausalLM.from_pretrained("{name}"{attention})
+tokenizer = AutoTokenizer.from_pretrained("{name}")
+{line}
+rows = load_dataset("mine/tokens", split="train")
+collator = Collator(tokenizer, mlm=False)
+{training}
+"""
+TRAINER = """\
+args = TrainingArguments("out", per_device_train_batch_size=1{words})
+trainer = Trainer(model=model, args=args, train_dataset=rows, eval_dataset=rows, data_collator=collator)
+trainer.train()
+"""
+LOOP = """\
+import torch
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+for batch in torch.utils.data.DataLoader(rows, batch_size=4, collate_fn=collator):
+    loss = model(**batch).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+EAGER, FLASH = (f', attn_implementation="{name}"' for name in ("eager", "flash_attention_2"))
+ONE_BY_ONE, QWEN, GEMMA = ", per_device_eval_batch_size=1", "Qwen/Qwen2.5-0.5B", "google/gemma-2-2b"
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({}, '"eager"'),  # of the evaluations, whose batches have more rows
+        ({"words": ONE_BY_ONE}, ""),
+        ({"name": "google/gemma-3-270m", "transformers": "4.56.0"}, '"eager"'),
+        ({"name": "mine/checkpoint", "transformers": "5.1.0"}, '"eager"'),  # whatever its tokenizer_config says
+        ({"name": QWEN}, ""),
+        ({"line": 'tokenizer.padding_side = "right"'}, ""),
+        ({"line": "tokenizer.padding_side = sys.argv[1]"}, '"eager"'),
+        ({"attention": FLASH}, '"flash_attention_2"'),
+        ({"attention": FLASH, "transformers": "4.53.0"}, ""),  # padding sees nothing under both
+        ({"attention": ", attn_implementation=sys.argv[1]"}, "sys.argv[1]"),
+        ({"attention": ""}, ""),
+        ({"attention": "", "line": 'model.set_attn_implementation("eager")', "transformers": "4.56.0"}, '"eager"'),
+        ({"attention": "", "name": GEMMA, "transformers": "4.46.3"}, '"eager"'),  # by itself
+        ({"attention": "", "name": GEMMA}, ""),
+        ({"training": LOOP}, '"eager"'),
+        ({"training": LOOP, "attention": ""}, '("sdpa", "4.44.2")'),
+        ({"training": LOOP, "attention": "", "transformers": "4.53.0"}, ""),
+        ({"training": LOOP, "attention": "", "name": QWEN}, ""),
+    ],
+)
+def test_tokenizers_that_pad_left_by_themselves_have_the_kernel_told(changed: dict[str, str], told: str) -> None:
+    usual = {"name": MISTRAL, "attention": EAGER, "transformers": "4.44.2", "line": "", "words": ""}
+    given = {**usual, "training": TRAINER} | changed
+    given["training"] = given["training"].format(words=given["words"])
+    ported = port(PADDED.format(**given))
+    found = [line.strip() for line in ported.after.splitlines() if "attention=" in line]
+    assert "rt.TrainerBatches(" in ported.after
+    assert found == ([f"attention={told},  # decides what padding sees"] if told else [])
+    assert ("choice of a GPU kernel" in str(ported.recipe)) is (bool(given["attention"]) and not told)

@@ -74,8 +74,8 @@ class TrainerBatches:
     own, before 4.46 the loss was the mean of the micro-batches' means, and from then to 5.9 the tokens that a step's
     loss is divided by took in each row's first one, which nothing predicts. `unsloth_counts` ("2026.8.19"): this
     release of Unsloth loaded the model, and counts them itself, see `releases.Release`. `attention`: the source's
-    attn_implementation where it isn't that of the release; what is predicted from padding in front of a row depends on
-    it (`Release.of_no_token`).
+    attn_implementation where it isn't that of the release, of a loop with its transformers, ("sdpa", "4.44.2"); what is
+    predicted from padding in front of a row depends on it (`Release.of_no_token`).
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class TrainerBatches:
         micro_batch: int | None = None,
         transformers: str | None = None,
         unsloth_counts: str | None = None,
-        attention: str | None = None,
+        attention: str | tuple[str | None, str] | None = None,
     ) -> None:
         self._release = releases.release(None, transformers, unsloth_counts)
         self.transformers = self._release.transformers  # the source's release
@@ -170,7 +170,7 @@ class TrainerBatches:
         shuffling: str = "seeded",
         transformers: str | None = None,
         unsloth_counts: str | None = None,
-        attention: str | None = None,
+        attention: str | tuple[str | None, str] | None = None,
     ) -> TrainerBatches:
         """The batches of TrainingArguments whose values are known only when the script runs.
 

@@ -26,8 +26,6 @@ from porter.packs.script import (
 )
 from porter.packs.training import is_behind, table_of
 
-from ..trainer.on_cpu import forces_cpu, unmasks_on_gpus
-
 PART_OF = "transformers"
 
 UNTRAINED = (
@@ -57,28 +55,39 @@ FIX = 'One token a row; padding_side="right" on the GPU trains what the port doe
 
 @step(Phase.WRITE, of="trainer", fills=("parts",))
 def answer_left_padding(porting: Porting) -> None:
-    """What the source's attention lets padding see, for trainers that pad as the tokenizer says."""
+    """What TRL's older collators train from padding, and the port's rows leave out."""
     assert porting.trainer is not None
     kind, release = table_of(porting, porting.trainer).kind, plain_version(porting.versions.get("trl", ""))
-    if kind in ("causal-lm", "loop"):
-        kernel = porting.code["attention"] = attention_of_padding(porting)
-        for name in (".attn_implementation", ".use_flash_attention_2") if "flash" in kernel else ():
-            porting.change_fate(name, reason="XLA's kernel; padding that has labels sees nothing, as under it")
-    elif kind == "sft" and release and version_key(release) < PADS_RIGHT and porting.known("data.packing") is not True:
+    if kind == "sft" and release and version_key(release) < PADS_RIGHT and porting.known("data.packing") is not True:
         say_untrained(porting)
 
 
 def pads_left(porting: Porting) -> cst.CSTNode | None:
     """The last place where the training's tokenizer is told to pad on the left, unless a later one says right."""
+    said = _said_last(porting)
+    return said[1] if said is not None and says_side(porting) == "left" else None
+
+
+def says_side(porting: Porting) -> str:
+    """On which side the training's tokenizer is told to pad; empty where nothing says it, or the run decides."""
+    said = _said_last(porting)
+    value = said[2] if said is not None else None
+    return str(value.evaluated_value) if isinstance(value, cst.SimpleString) else ""
+
+
+def is_said(porting: Porting) -> bool:
+    """Whether the script tells the training's tokenizer on which side to pad, whatever it says."""
+    return _said_last(porting) is not None
+
+
+def _said_last(porting: Porting) -> tuple[tuple[int, int], cst.CSTNode, cst.BaseExpression] | None:
+    """The last of the places that tell the training's tokenizer a side: where it is, its code, and the side."""
     module = porting.module
     if "padding_side" not in module.text:
         return None
     said = [(module.location(node), node, value) for node in module.parents if (value := _side(node)) is not None]
     said = [each for each in said if not _is_after(porting, each[1]) and not _is_of_another(porting, each[1])]
-    if not said:
-        return None
-    _, node, value = max(said, key=lambda each: each[0])
-    return node if isinstance(value, cst.SimpleString) and value.evaluated_value == "left" else None
+    return max(said, key=lambda each: each[0]) if said else None
 
 
 def _is_after(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
@@ -175,7 +184,7 @@ def say_untrained(porting: Porting) -> None:
     message = _differs(porting)
     if porting.trainer is None or not message:
         return
-    node, by_class = pads_left(porting), "" if _is_said(porting) else _padded_by_class(porting)
+    node, by_class = pads_left(porting), "" if is_said(porting) else padded_by_class(porting)
     if node is not None:
         porting.find(porting.trainer.rule, "warning", message, FIX, *porting.module.location(node))
     elif by_class:
@@ -202,28 +211,27 @@ def _masks_start(module: Module, call: cst.Call) -> bool:
     return (module.qualified(call.func) or "").endswith(".DataCollatorForCompletionOnlyLM")
 
 
-def _is_said(porting: Porting) -> bool:
-    """Whether the script tells the training's tokenizer on which side to pad, whatever it says."""
-    return any(
-        _side(node) is not None and not _is_after(porting, node) and not _is_of_another(porting, node)
-        for node in (porting.module.parents if "padding_side" in porting.module.text else ())
-    )
-
-
-def _padded_by_class(porting: Porting) -> str:
+def padded_by_class(porting: Porting) -> str:
     """The checkpoint of the training's tokenizer whose class pads on the left by itself; empty for none."""
     release = plain_version(porting.versions.get("transformers", ""))
     if not release or version_key(release) >= (5,) or porting.trainer is None:
         return ""
+    code = tokenizer_code(porting, slow=False)
+    found = usual_texts(porting.module, code) if code else []
+    return next((each for each in found if LEFT.search(each) and not RIGHT.search(each)), "")
+
+
+def tokenizer_code(porting: Porting, *, slow: bool = True) -> str:
+    """The code that names the checkpoint of the training's tokenizer; empty where none is seen, or a slow one."""
+    assert porting.trainer is not None
     module, given = porting.module, porting.trainer.argument("processing_class", "tokenizer")
-    name: str | None = None
     if given is None or given.value.is_literal(None):
         of_another = porting.model is not None and not porting.model.qualified.startswith("transformers.")
-        name = porting.text("model.id") if porting.value("model.id") is not None and not of_another else None
-    elif (load := _loaded(module, given.node)) is not None and _is_load(module, load) and not _is_slow(module, load):
-        name = next((module.code(arg.value) for arg in load.args if arg.keyword is None and not arg.star), None)
-    found = usual_texts(module, name) if name else []
-    return next((each for each in found if LEFT.search(each) and not RIGHT.search(each)), "")
+        return porting.text("model.id") if porting.value("model.id") is not None and not of_another else ""
+    load = _loaded(module, given.node)
+    if load is None or not _is_load(module, load) or (not slow and _is_slow(module, load)):
+        return ""
+    return next((module.code(arg.value) for arg in load.args if arg.keyword is None and not arg.star), "")
 
 
 def _is_slow(module: Module, load: cst.Call) -> bool:
@@ -234,41 +242,3 @@ def _is_slow(module: Module, load: cst.Call) -> bool:
     if fast is None:
         return SLOW.match(named) is not None
     return isinstance(fast, cst.Name) and fast.value == "False"
-
-
-def attention_of_padding(porting: Porting) -> str:
-    """The source's attn_implementation where it decides what padding sees; empty where none is given, or none matters.
-
-    Flash attention leaves out padding anywhere in a row, which matters where its labels are trained: transformers' own
-    collators for language models leave it without.
-    """
-    if porting.model is None:
-        return ""
-    given, left = porting.model.argument("attn_implementation"), pads_left(porting) is not None
-    older = porting.model.argument("use_flash_attention_2")
-    name = given.value.literal if given is not None else None
-    kernel = name if isinstance(name, str) and name != "sdpa" else ""
-    if not kernel and older is not None and older.value.is_literal(True):
-        kernel = "flash_attention_2"
-    by_class = "" if _is_said(porting) else _padded_by_class(porting)
-    if not kernel and (left or by_class) and unmasks_on_gpus(porting) and forces_cpu(porting) is not None:
-        return _as_on_cpu(porting)
-    return kernel if left or ("flash" in kernel and not _leaves_padding_without_labels(porting)) else ""
-
-
-def _as_on_cpu(porting: Porting) -> str:
-    """Eager attention, whose loss sdpa has on a CPU."""
-    found = forces_cpu(porting)
-    assert found is not None
-    message = f"{found[0]}: on a CPU padding in front of a row has eager attention's loss, and so it has in the port. "
-    message += "torch multiplies its gradient by the batch's length there, which the port doesn't."
-    porting.find(PART_OF, "info", message, 'padding_side="right" trains the same on both.', *found[1:])
-    return "eager"
-
-
-def _leaves_padding_without_labels(porting: Porting) -> bool:
-    """Whether the trainer's collator is transformers' DataCollatorForLanguageModeling, which makes the labels."""
-    collator = porting.trainer.argument("data_collator") if porting.trainer is not None else None
-    made = [*origins(porting.module, collator.node)][-1:] if collator is not None else []
-    names = [porting.module.qualified(call.func) for call in made if isinstance(call, cst.Call)]
-    return names == ["transformers.DataCollatorForLanguageModeling"]

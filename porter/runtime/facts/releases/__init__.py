@@ -344,14 +344,16 @@ class Release(PromptRelease):
         """Whether eval_steps had an evaluation at the last step, due or not (transformers from 5.4 on)."""
         return version_key(self.transformers) >= (5, 4, 0)
 
-    def of_no_token(self, attention: str | None = None) -> str:
+    def of_no_token(self, attention: str | tuple[str | None, str] | None = None) -> str:
         """What padding in front of a row, which has no token to see, took from its attention on a GPU.
 
-        `attention`: the model's attn_implementation. `row`: sdpa let it see all the row until 4.53; `nothing`: it gets
-        zeros; `unpadded`: all padding does, from flash attention; `mean`: eager attention takes the mean of the row's
-        values; `past`: of these but for padding that comes after it, where masks were added up (4.31 to 4.35).
+        `attention`: the model's attn_implementation, with its release of transformers where that isn't this one. `row`:
+        sdpa let it see all the row until 4.53; `nothing`: it gets zeros; `unpadded`: all padding does, from flash
+        attention; `mean`: eager attention takes the mean of the row's values; `past`: of these but for padding that
+        comes after it, where masks were added up (4.31 to 4.35).
         """
-        version = version_key(self.transformers)
+        attention, transformers = attention if isinstance(attention, tuple) else (attention, self.transformers)
+        version = version_key(transformers)
         attention = attention or ("sdpa" if version >= (4, 36, 0) else "eager")  # the release's own
         if attention == "eager":
             return "past" if (4, 31, 0) <= version < (4, 36, 0) else "mean"
