@@ -35,7 +35,9 @@ class Told(TextGenerationPipeline):
 
 
 def pipe(folder: Path, settings: dict[str, Any], release: str | None, made: dict[str, Any], **called: Any) -> Any:
-    tokenizer = SimpleNamespace(padding_side="left", eos_token_id=1, pad_token_id=None)
+    tokenizer = SimpleNamespace(
+        padding_side="left", eos_token_id=1, pad_token_id=None, encode=lambda text, add_special_tokens: [7, 8]
+    )
     return Told(model(folder, settings), tokenizer, transformers=release, **made)("a", **called)
 
 
@@ -86,11 +88,36 @@ def test_a_temperature_of_0_is_no_error_where_nothing_is_sampled(release: str, t
     assert shown(pipe(tmp_path, {}, release, {"temperature": 0.2})[0]) is None
 
 
+BARE = {"add_special_tokens": False}
+
+
 @pytest.mark.parametrize(
-    ("release", "cut"), [("4.36.2", {}), ("4.37.2", {"max_length": 40}), (None, {"max_length": 40})]
+    ("release", "made", "called", "told"),
+    [
+        ("4.31.0", {}, {}, BARE),
+        ("4.42.4", {}, {}, BARE),
+        ("4.43.0", {}, {}, {}),
+        (None, {}, {}, {}),
+        ("4.36.2", {}, {"max_length": 40}, BARE),
+        ("4.37.2", {}, {"max_length": 40}, {**BARE, "max_length": 40}),
+        (None, {}, {"max_length": 40}, {"max_length": 40}),
+        ("4.40.0", {"max_length": 40, "add_special_tokens": True, "truncation": True}, {}, BARE),
+        ("4.40.0", {}, {"add_special_tokens": True}, {"add_special_tokens": True}),
+        ("4.42.0", {"max_length": 40, "truncation": True}, {}, {**BARE, "max_length": 40, "truncation": True}),
+        ("4.42.0", {"add_special_tokens": True}, {}, {"add_special_tokens": True}),
+    ],
 )
-def test_a_length_that_a_call_gives_cuts_its_prompts(release: str | None, cut: dict[str, int], tmp_path: Path) -> None:
-    assert pipe(tmp_path, {}, release, {}, max_length=40)[1] == cut
+def test_what_a_prompt_is_tokenised_with(
+    release: str | None, made: dict[str, Any], called: dict[str, Any], told: dict[str, Any], tmp_path: Path
+) -> None:
+    assert pipe(tmp_path, {}, release, made, **called)[1] == told
+
+
+@pytest.mark.parametrize(("release", "ends"), [("4.47.0", (7,)), ("4.48.2", (7, 8)), (None, (7, 8))])
+def test_where_a_stop_sequence_ends_a_completion(release: str | None, ends: tuple[int, ...], tmp_path: Path) -> None:
+    asked, _ = pipe(tmp_path, {}, release, {"stop_sequence": "a b"})
+
+    assert asked.ends == ends
 
 
 @pytest.mark.parametrize(("release", "refuses"), [("4.37.2", False), ("4.38.2", True), ("4.46.3", True)])

@@ -20,6 +20,9 @@ from .completions import mesh_of, sample
 DEFAULTS: dict[str, Any] = {"max_new_tokens": 256, "do_sample": True, "temperature": 0.7}
 HAS_DEFAULTS = (4, 52, 0)
 CUTS_PROMPTS = (4, 37, 0)  # since then a call's max_length is the tokenizer's, too
+KEEPS_TOKENIZING = (4, 41, 0)  # before, a call forgot what the pipeline was to tokenise with
+MARKS_START = (4, 43, 0)  # since then a text gets the tokenizer's special tokens, such as its start token
+ENDS_AT_EACH = (4, 48, 0)  # since then each token of stop_sequence ends a completion; before, its first one alone
 GOES_ON = (4, 45, 0)  # since then an assistant's last message is continued unless the call says otherwise
 CLEANS = (5, 7, 0)  # since then clean_up_tokenization_spaces changes no text of a BPE tokenizer
 DECODES_ALONE = (5, 9, 0)  # since then a completion is decoded without its prompt
@@ -41,7 +44,8 @@ class TextGenerationPipeline:
     generation_config.json decided, without one greedy decoding to 20 tokens. Before 5.9 prompt and completion were
     decoded in one, and as many characters cut off as the prompt's text has: the space with which a completion of
     SentencePiece's tokens begins (Llama 2, Mistral) stayed. Before 5.7 spaces in front of punctuation went
-    (`clean_up_tokenization_spaces`) whatever the tokenizer.
+    (`clean_up_tokenization_spaces`) whatever the tokenizer. Before 4.43 a text was tokenised without special tokens: no
+    start token stood in front of it unless `add_special_tokens=True` asked for it, from 4.41 on also once for all calls.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, transformers: str | None = None, **settings: Any) -> None:
@@ -67,11 +71,10 @@ class TextGenerationPipeline:
         called, given = _parted(settings)
         own, given = {**self._own, **called}, {**self._given, **given}
         if own.get("stop_sequence") is not None:
-            given["eos_token_id"] = self.tokenizer.encode(own["stop_sequence"], add_special_tokens=False)
+            stops = self.tokenizer.encode(own["stop_sequence"], add_special_tokens=False)
+            given["eos_token_id"] = stops[0] if is_older(self._transformers, ENDS_AT_EACH) else stops
         config = given.pop("generation_config", None)
-        tokenizing = {name: own[name] for name in TOKENIZING if own.get(name) is not None}
-        if given.get("max_length") is not None and not is_older(self._transformers, CUTS_PROMPTS):
-            tokenizing["max_length"] = given["max_length"]
+        tokenizing = self._tokenizing(settings if is_older(self._transformers, KEEPS_TOKENIZING) else {**own, **given})
         if isinstance(text_inputs, GeneratorType):
             text_inputs = list(text_inputs)
         single = isinstance(text_inputs, str) or _is_chat(text_inputs)
@@ -81,6 +84,12 @@ class TextGenerationPipeline:
         asked = settle(model, self.tokenizer, config, given, base, self._transformers)
         found = list(self._records(model, prompts, asked, own, tokenizing, streamer))
         return found[0] if single else found
+
+    def _tokenizing(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """What a text is tokenised with where the settings `said` hold."""
+        cuts = () if is_older(self._transformers, CUTS_PROMPTS) else ("max_length",)
+        found = {name: said[name] for name in (*TOKENIZING, *cuts) if said.get(name) is not None}
+        return {"add_special_tokens": False, **found} if is_older(self._transformers, MARKS_START) else found
 
     def _records(
         self,
