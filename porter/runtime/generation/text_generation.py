@@ -45,7 +45,7 @@ class TextGenerationPipeline:
     decoded in one, and as many characters cut off as the prompt's text has: the space with which a completion of
     SentencePiece's tokens begins (Llama 2, Mistral) stayed. Before 5.7 spaces in front of punctuation went
     (`clean_up_tokenization_spaces`) whatever the tokenizer. Before 4.43 a text was tokenised without special tokens: no
-    start token stood in front of it unless `add_special_tokens=True` asked for it, from 4.41 on also once for all calls.
+    start token stood in front of it unless `add_special_tokens=True` asked for one, from 4.41 on also once for all.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, transformers: str | None = None, **settings: Any) -> None:
