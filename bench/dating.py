@@ -122,7 +122,7 @@ class Hidden:
         fitting = other_releases.releases_that_fit(porting, library) if said else []
         known = history().releases(library)
         at = other_releases._read_among(known, read)
-        differs = trained_otherwise(porting, site, library, [at or known[-1], release]) if release in known else []
+        differs = other_releases.trained_otherwise(porting, site, library, [at or known[-1], release], 0)
         if release == at:
             outcome = "same"
         elif not differs:
@@ -134,17 +134,9 @@ class Hidden:
         why = why[1:-1]
         evidence = next((name for pattern, name in EVIDENCE if re.search(pattern, why)), "else")
         warned = f"{fitting[0]} to {fitting[-1]}" if fitting else ""
-        row = (stated.where, kind_of(stated), read, why, evidence, outcome, warned, "; ".join(differs))
+        row = (stated.where, kind_of(stated), read, why, evidence, outcome, warned, differs)
         against = ", ".join(contradictions(porting, library, release))
         return Judged(self.script, library, release, *row, against)
-
-
-def trained_otherwise(porting: Porting, site: Site, library: str, releases: Sequence[str]) -> list[str]:
-    """What the second release does with this script that the first doesn't."""
-    found = [*other_releases._habits(porting, site, library, releases, 0)]
-    found += other_releases._defaults(porting, library, releases, 0)
-    found += other_releases._ignored(porting, library, releases, 0)
-    return [each.does for each in found]
 
 
 def kind_of(asked: Asked) -> str:

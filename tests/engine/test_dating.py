@@ -163,11 +163,13 @@ def test_files_that_contradict_each_other_are_named_with_the_one_that_is_read(tm
     (tmp_path / "train.py").write_text(SCRIPT)
     found = port_file(tmp_path / "train.py")
     said = [(each.severity, each.message) for each in found.findings if "read as the first" in each.message]
-    asks = "requirements.txt asks for trl==0.24.0"
-    assert sorted(said) == [
-        ("info", f"{asks}, requirements-eval.txt for trl==0.23.0: read as the first."),
-        ("warning", f"{asks}, environment.yml for trl==0.22.0: read as the first."),
-    ]
+    asks = "requirements.txt asks for trl==0.24.0, requirements-eval.txt for trl==0.23.0: read as the first."
+    assert said == [("info", asks)]
+    [told] = [each.message for each in found.findings if "and that trains otherwise" in each.message]
+    read_as = (
+        "Read as TRL 0.24.0, requirements.txt: trl==0.24.0, but environment.yml asks for trl==0.22.0, and that trains"
+    )
+    assert told.startswith(read_as)
     assert found.recipe.versions["trl"].startswith("0.24.0 (requirements.txt")
 
 

@@ -94,18 +94,22 @@ def _differences_in(porting: Training, site: Site, library: str) -> str:
     read = _read_among(fitting, version)
     if read is None or len(fitting) < 2:
         return ""
-    at = fitting.index(read)
-    found = [*_habits(porting, site, library, fitting, at), *_defaults(porting, library, fitting, at)]
-    found += _ignored(porting, library, fitting, at)
-    found += _counted(porting, library, fitting, at)
-    if not found:
+    told = trained_otherwise(porting, site, library, fitting, fitting.index(read))
+    if not told:
         return ""
+    read_as = f"Read as {title_of(porting.packs, library)} {version}, {why[1:-1]}; {short_version(fitting[0])} to"
+    return f"{read_as} {short_version(fitting[-1])} fit as well, and some train otherwise. {told}."
+
+
+def trained_otherwise(porting: Training, site: Site, library: str, releases: Sequence[str], at: int) -> str:
+    """What other `releases` do with the script than the one `at` that place, the nearest first: `0.9 to 0.11: ...;
+    0.12: ...`. Empty where nothing is known."""
+    found = [*_habits(porting, site, library, releases, at), *_defaults(porting, library, releases, at)]
+    found += _ignored(porting, library, releases, at)
+    found += _counted(porting, library, releases, at)
     found.sort(key=lambda each: each.distance(at))
-    title = title_of(porting.packs, library)
-    shown = "; ".join(f"{_span(fitting, each.places)}: {each.does}" for each in found[:MOST])
-    more = f"; and {len(found) - MOST} more" if len(found) > MOST else ""
-    read_as = f"Read as {title} {version}, {why[1:-1]}; {short_version(fitting[0])} to"
-    return f"{read_as} {short_version(fitting[-1])} fit as well, and some train otherwise. {shown}{more}."
+    shown = "; ".join(f"{_span(releases, each.places)}: {each.does}" for each in found[:MOST])
+    return f"{shown}; and {len(found) - MOST} more" if len(found) > MOST else shown
 
 
 def _read_among(releases: Sequence[str], version: str) -> str | None:

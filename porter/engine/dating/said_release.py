@@ -6,7 +6,7 @@ from ...recipe import Severity
 from ...releases.history import history
 from ...releases.versions import can_meet, fits
 from ...runtime.facts.field_tables import version_key
-from ...source.project.pins import Asked, spelled
+from ...source.project.pins import spelled
 from ..packs.said_by_packs import dated_library, loader, title_of
 from ..script.sites import Site
 from ..script.training import Training
@@ -14,6 +14,7 @@ from .asked import asked_for, beside
 from .between_releases import commits_asked
 from .evidence import SOURCES, contradictions
 from .other_releases import READ_AS
+from .other_statements import OTHERWISE, is_out_of_reach, kind_of
 from .release import release_of
 
 
@@ -68,7 +69,7 @@ def _say_passed_over(porting: Training, site: Site) -> None:
     """A command that installs what can't be meant for this script, and outputs of a run of other cells."""
     counted: set[str] = set()
     said: set[str] = set()
-    messages: dict[tuple[str, str], list[str]] = {}
+    messages: dict[tuple[str, str, str], list[str]] = {}
     for library in dict.fromkeys((*SOURCES, *beside(porting, dated_library(porting.packs)))):
         for asked in asked_for(porting, library):
             if not asked.against:
@@ -78,34 +79,36 @@ def _say_passed_over(porting: Training, site: Site) -> None:
             elif asked.where not in {*counted, *said} and (library in SOURCES or asked.shown):
                 said.add(asked.where)
                 release = f"{':' if asked.shown else ' asks for'} {spelled(library, asked.pins)}{asked.beside}"
-                messages.setdefault((release, asked.against), []).append(asked.where)
-    for (release, against), places in messages.items():
+                key = "" if is_out_of_reach(asked) else f"{OTHERWISE}.{library}"
+                messages.setdefault((release, asked.against, key), []).append(asked.where)
+    for (release, against, key), places in messages.items():
         others = f" and {len(places) - 1} more like it" if len(places) > 1 else ""
         message = f"{places[0]}{others}{release}, which goes against {against}: not read."
         fix = "Say --source-trl VERSION if it is meant."
-        porting.find(site.rule, "info", message, fix, site.line, site.column)
+        porting.find(site.rule, "info", message, fix, site.line, site.column, key=key)
 
 
 def _say_otherwise_asked(porting: Training, site: Site) -> None:
     """What a file beside a notebook asks for, where the outputs are of a run on another release: that one is read."""
-    messages: dict[str, list[str]] = {}
+    messages: dict[tuple[str, str], list[str]] = {}
     for library in SOURCES:
         counted = [asked for asked in asked_for(porting, library) if not asked.against]
         ran = counted[0] if counted and counted[0].shown and not counted[0].left else None
         for asked in counted[1:] if ran is not None else ():
             if ran is not None and not asked.shown and not can_meet([*asked.pins, *ran.pins]):
                 shown = f"{ran.where} is of {spelled(library, ran.pins)}"
-                messages.setdefault(shown, []).append(f"{asked.where} asks for {spelled(library, asked.pins)}")
-    for shown, asks in messages.items():
+                asks_for = f"{asked.where} asks for {spelled(library, asked.pins)}"
+                messages.setdefault((shown, library), []).append(asks_for)
+    for (shown, library), asks in messages.items():
         more = f" (and {len(asks) - 1} more)" if len(asks) > 1 else ""
         message = f"{asks[0]}{more}, but {shown}: read as what has run."
         fix = "Say --source-trl VERSION if it is for the other."
-        porting.find(site.rule, "info", message, fix, site.line, site.column)
+        porting.find(site.rule, "info", message, fix, site.line, site.column, key=f"{OTHERWISE}.{library}")
 
 
 def _say_contradiction(porting: Training, site: Site) -> None:
     """Files of the project that ask for releases which no installation has at once, with the one that was taken."""
-    messages: dict[tuple[Severity, str], list[str]] = {}
+    messages: dict[tuple[Severity, str, str], list[str]] = {}
     for library in SOURCES:
         version, _, why = porting.versions.get(library, "").partition(" ")
         asks = [each for each in asked_for(porting, library) if not (each.against or each.shown or each.left)]
@@ -115,15 +118,16 @@ def _say_contradiction(porting: Training, site: Site) -> None:
         for asked in asks:
             if asked.where == taken.where or all(fits(version, *pin) for pin in asked.pins):
                 continue
-            severity: Severity = "info" if _kind(asked) == _kind(taken) else "warning"
+            severity: Severity = "info" if kind_of(asked) == kind_of(taken) else "warning"
             other = f"{asked.where} for {spelled(library, asked.pins)}"
-            key = (severity, f"{taken.where} asks for {spelled(library, taken.pins)}")
+            key = (severity, f"{taken.where} asks for {spelled(library, taken.pins)}", library)
             if other not in messages.setdefault(key, []):
                 messages[key].append(other)
-    for (severity, asks_for), others in messages.items():
+    for (severity, asks_for, library), others in messages.items():
         message = f"{asks_for}, {' and '.join(others[:3])}: read as the first."
         fix = "Say --source-trl VERSION if it was another, and let the files agree."
-        porting.find(site.rule, severity, message, fix, site.line, site.column, False)
+        taken_back = f"{OTHERWISE}.{library}" if severity == "warning" else ""
+        porting.find(site.rule, severity, message, fix, site.line, site.column, False, taken_back)
 
 
 def _say_siblings(porting: Training, site: Site) -> None:
@@ -150,8 +154,3 @@ def _say_commits(porting: Training, site: Site) -> None:
         message = f"{commit[0]} installs {library} at the commit {commit[1]}, which is no release: {read}."
         fix = "Say --source-trl VERSION: the release that came out behind that commit."
         porting.find(site.rule, "warning", message, fix, site.line, site.column, False)
-
-
-def _kind(asked: Asked) -> str:
-    """`requirements`, of requirements-eval.txt, too; else the whole name: two files of a kind may be for two uses."""
-    return "requirements" if "requirement" in asked.where.lower() else asked.where

@@ -176,7 +176,8 @@ def asked_of_project(
     for where, release in left_by(runs, library, shown):
         yield Asked(where, [("==", release)], shown=True, left=True)
     bounds: dict[str, list[tuple[str, list[Pin]]]] = {}
-    for where, text in commands:
+    declared = [(name, held) for name, held in declared if not _is_too_old(held, floors)] if commands else []
+    for where, text in sorted(commands, key=lambda file: script.name not in file[1]):
         for command, found in in_commands(text, library):
             for other in {library: "", **floors}:
                 if other not in bounds:
@@ -190,6 +191,12 @@ def asked_of_project(
                 if not can_meet([*in_command(command, other), *bound]) and can_meet(bound)
             )
             yield Asked(where, found, newest or next(against, ""))
+
+
+def _is_too_old(declared: str, floors: Mapping[str, str]) -> bool:
+    """Whether a file declares a release of before what the script can run on: it's another script's."""
+    pins = ((in_file(declared, library), least) for library, least in floors.items())
+    return any(found and not can_meet([*found, (">=", least)]) for found, least in pins)
 
 
 def asked_by_siblings(

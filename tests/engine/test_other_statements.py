@@ -1,0 +1,52 @@
+"""Where a project states several releases: what the others train otherwise than the one that is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.front.port_file import port_file
+from porter.port import Options, Port
+
+SCRIPT = """from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+trainer = SFTTrainer(
+    "{}", args=SFTConfig("out", learning_rate=1e-4{}), train_dataset=load_dataset("x", split="train")
+)
+trainer.train()
+"""
+MISTRAL, GEMMA = "mistralai/Mistral-7B-v0.1", "google/gemma-2-9b-it"
+PACKED = ", packing=True"
+
+
+def port(folder: Path, model: str, config: str, requirements: str, launch: str, options: Options | None = None) -> Port:
+    (folder / "requirements.txt").write_text(requirements)
+    (folder / "run.sh").write_text(f"pip install {launch}\npython train.py\n")
+    (folder / "train.py").write_text(SCRIPT.format(model, config))
+    return port_file(folder / "train.py", options)
+
+
+@pytest.mark.parametrize(("config", "launch"), [(PACKED, "trl==0.19.1"), ("", "trl==0.12.2")])
+def test_a_release_that_trains_otherwise_is_a_warning(tmp_path: Path, config: str, launch: str) -> None:
+    found = port(tmp_path, MISTRAL, config, "trl==0.12.0\n", launch).findings
+    told = [each.message for each in found if "and that trains otherwise" in each.message]
+    assert len(told) == bool(config)
+    start = "Read as TRL 0.12.0, requirements.txt: trl==0.12.0, but run.sh asks for trl==0.19.1, and that trains otherw"
+    assert all(message.startswith(start) and "0.19.1: packing puts rows together by" in message for message in told)
+    passed_over = [each.severity for each in found if "goes against requirements.txt" in each.message]
+    assert passed_over == ["info"] * (not config)  # said once
+
+
+def test_a_release_that_is_said_is_the_only_one(tmp_path: Path) -> None:
+    found = port(tmp_path, MISTRAL, PACKED, "trl==0.12.0\n", "trl==0.19.1", Options(source_trl="0.12.0")).findings
+    assert not any("trains otherwise" in each.message for each in found)
+
+
+@pytest.mark.parametrize(("model", "read"), [(GEMMA, "0.12.0 (run.sh: trl==0.12.0)"), (MISTRAL, "0.9.6 (requirements")])
+def test_requirements_that_the_script_cannot_run_on_bound_no_command(tmp_path: Path, model: str, read: str) -> None:
+    """Gemma 2 came with transformers 4.42: these requirements are another script's, and run.sh installs what runs."""
+    requirements = "trl==0.9.6\ntransformers==4.40.0\n"
+    found = port(tmp_path, model, "", requirements, "trl==0.12.0 transformers==4.46.0")
+    assert found.recipe.versions["trl"].startswith(read), found.recipe.versions["trl"]
