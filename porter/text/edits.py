@@ -182,7 +182,8 @@ def without_orphans(text: str, edits: Sequence[Edit], kept: Sequence[int] = ()) 
         above = comments_above(text, begin)
         if above == begin or not text[:above].strip():
             continue
-        if not _ends_paragraph(text, end, above) and not _is_step(text, above, begin, end):
+        further = begins_paragraph(text, run[-1].start) and begins_paragraph(text, end)  # a paragraph below went, too
+        if not further and not _ends_paragraph(text, end, above) and not _is_step(text, above, begin, end):
             continue
         others = (edit.start for edit in edits if edit not in run)
         if any(above <= place <= end for place in [*others, *kept]):

@@ -126,6 +126,8 @@ def test_removals_in_a_row_end_at_what_is_put_behind_them() -> None:
         ("a\n\n# --- Step 2: Setup ---\nx\n\nb\n", "a\n\n# --- Step 2: Setup ---\nb\n"),
         ("a\n\n# 1. Setup\nx\n\n# 2. Train\nb\n", "a\n\n# 2. Train\nb\n"),
         ("if a:\n    b\n    # 1. Setup\n    x\n\nc\n", "if a:\n    b\n\nc\n"),
+        ("a\n\n# Setup\nx\n\nx\n\nb\n", "a\n\nb\n"),  # and the paragraph below it
+        ("a\n\n# 1. Setup\nx\n\nx\n\n# 2. Train\nb\n", "a\n\n# 2. Train\nb\n"),
     ],
 )
 def test_a_comment_goes_with_all_that_it_heads(text: str, left: str) -> None:
