@@ -32,12 +32,14 @@ RULE = "TP001"
 @dataclass
 class ImportPlan:
     """What `plan_imports` found: the edits, those that stand in front of everything else, and the GPU libraries that
-    are still used, or only asked for by an import that may fail, with their lines.
+    are still used, those of them that every run imports, and those only asked for by an import that may fail, with
+    their lines.
     """
 
     edits: list[Edit] = field(default_factory=list)
     top: list[Edit] = field(default_factory=list)
     still_used: dict[str, int] = field(default_factory=dict)
+    imported: dict[str, int] = field(default_factory=dict)
     asked_for: dict[str, int] = field(default_factory=dict)
 
 
@@ -133,6 +135,8 @@ def _aliases_to_drop(
                 library = needed_by(module, node.body[0], alias, left) or root
                 if library in absent and not is_dead(module, node):
                     plan.still_used.setdefault(library, module.location(left[0] if left else node)[0])
+                    if module.parents[node] is module.tree:
+                        plan.imported.setdefault(library, module.location(node)[0])
             elif uses or (
                 is_not_there(module, needed_by(module, node.body[0], alias, ()) or root, source)
                 and not is_probe(module, node)

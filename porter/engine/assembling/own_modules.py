@@ -44,7 +44,6 @@ def say_own_modules(porting: Porting, modules: Sequence[ProjectModule]) -> None:
 def needed_by_module(script: Module, module: ProjectModule) -> dict[str, str]:
     """The packages of the GPU's side that a module needs, each with what of it asks for it; "" for all of it."""
     facts, packages = facts_of(script), absent_packages(script)
-    packages |= frozenset(facts.needs_gpu)
     found: dict[str, str] = {}
     for where, node in [*(("", each) for each in module.at_top), *module.inside]:
         for name in _imported(node):
@@ -91,7 +90,7 @@ def _say(porting: Porting, module: ProjectModule, line: int) -> None:
     fix = "Port the project's folder (tpu-port DIR -o OUT)" if alone else "Replace it there"
     fix = f"{fix}, or take out there what the port doesn't use."
     trainers = trainer_libraries(porting.packs) & absent_packages(porting.module)
-    ends = any(name in trainers and not where for name, where in needs.items())
+    ends = any((name in trainers or name in facts.needs_gpu) and not where for name, where in needs.items())
     severity: Severity = "error" if ends else "warning"
     porting.find(RULE, severity, message, fix, line, 1)
 

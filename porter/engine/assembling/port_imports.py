@@ -60,6 +60,11 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
         plan = plan_imports(module, own, new, porting.moved, anchor)
         own = without_inner(module.text, [*plan.top, *without_empty_blocks(module, [*own, *plan.edits])])
         for library, line in sorted(plan.still_used.items()):
+            if library in facts_of(module).needs_gpu and library in plan.imported:
+                message = f"{library} is not on a TPU machine: the port ends at this import."
+                fix = f"Take out what uses it (line {line}), or leave that to a program of its own, beside a GPU."
+                view.find("TP001", "error", message, fix, plan.imported[library], 1)
+                continue
             message = f"{library} is still used here, so the port needs it installed."
             fix = f"Replace it if {library} is not on the TPU machine."
             severity: Severity = "error" if library in trainers else "warning"

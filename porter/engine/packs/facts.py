@@ -79,7 +79,7 @@ class Facts:
     beside_training: tuple[str, ...] = ()  # further ones beside which a trainer of the file's own is one of models
     backwards: tuple[str, ...] = ()  # packages whose `backward` a training loop calls
     absent: tuple[str, ...] = ()  # packages, not `gpu_side`, that a TPU machine has no use for: their imports go
-    needs_gpu: tuple[str, ...] = ()  # those that only install beside a GPU: said where another file imports them
+    needs_gpu: tuple[str, ...] = ()  # further ones that only install beside a GPU: a port that imports them ends
     rewrites_trainers: tuple[str, ...] = ()  # those that write another library's trainers anew when they are imported
     gpu_distributions: tuple[str, ...] = ()  # what pip installs for the GPU side alone
     core_distributions: tuple[str, ...] = ()  # of these, what nothing trains without: there the port's go in

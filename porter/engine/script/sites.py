@@ -153,7 +153,7 @@ def facts_of(module: Module) -> Facts:
 def absent_packages(module: Module) -> frozenset[str]:
     """The packages of the GPU side: an import of theirs that nothing uses any more would only ask for an install."""
     facts = facts_of(module)
-    return frozenset((*facts.gpu_side, *facts.absent))
+    return frozenset((*facts.gpu_side, *facts.absent, *facts.needs_gpu))
 
 
 def is_of_gpu_library(module: Module, name: cst.BaseExpression) -> bool:
