@@ -6,7 +6,7 @@ import libcst as cst
 
 from porter.packs.api import Origin, Site, Value
 from porter.packs.runtime import unsloth_beside, unsloth_on
-from porter.packs.script import last_day, release_of, version_key
+from porter.packs.script import last_day, release_of, said_last_day, version_key
 from porter.packs.training import Training, rewritten_by
 
 UNSLOTH = "Unsloth"  # the file that the origin of its defaults names
@@ -18,7 +18,7 @@ def unsloth_version(porting: Training) -> str:
     """Unsloth's release: the one that the script or a file beside it pins, else the newest beside TRL's release.
 
     Beside a TRL that is known by what the script uses, not by a pin, that of its day. None that came out after the
-    script was last committed.
+    script was last committed, or a notebook last ran.
     """
     version, _, why = porting.versions.get("trl", "").partition(" ")
     if (pinned := release_of(porting, "unsloth")) is not None:
@@ -33,7 +33,7 @@ def read_as(porting: Training) -> str:
     release, trl = unsloth_version(porting), porting.versions.get("trl", "").partition(" ")[0]
     day = last_day(porting)
     if day is not None and unsloth_on(day) == release and release != unsloth_beside(trl):
-        return f"{release} (of {day}, when the script was last committed)"
+        return f"{release} (of {said_last_day(porting, day)})"
     return f"{release} (beside TRL {trl})" if trl else f"{release} (the newest that is known)"
 
 

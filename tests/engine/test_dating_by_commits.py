@@ -11,6 +11,9 @@ import pytest
 from porter.front.port_file import port_file
 from porter.port import Port
 from porter.source.project.commits import last_committed
+from porter.source.project.run_days import days_in
+
+from ..notebooks import cell, notebook, printed
 
 TRL = """\
 from datasets import load_dataset
@@ -219,3 +222,60 @@ def test_accelerate_is_none_of_after_the_last_commit(tmp_path: Path) -> None:
     said = "0.24.1 (the newest release on 2023-11-29, when the script was last committed)"
     assert ported.recipe.versions["accelerate"] == said
     assert 'shuffling="drawn",  # as transformers 4.35.2, accelerate 0.24.1 did' in ported.after
+
+
+W_AND_B = "Run data is saved locally in <code>/content/wandb/run-20240412_112258-qggzi6fn</code>"
+SHOWN = {"data": {"text/html": [W_AND_B], "text/plain": ["<HTML object>"]}, "output_type": "display_data"}
+NOTED = {"executionInfo": {"timestamp": 1712920978000}}
+TIMED = {
+    "execution": {"iopub.execute_input": "2024-04-12T11:22:58.123Z", "shell.execute_reply": "2024-04-12T12:00:00Z"}
+}
+JUPYTER = {"language_info": {"name": "python", "version": "3.11.4"}}
+
+
+def ran(text: str, kind: str, metadata: dict[str, object]) -> str:
+    own = cell(text, *([SHOWN] if kind == "shown" else [printed("0.5")]))
+    own["metadata"] = {"noted": NOTED, "timed": TIMED}.get(kind, {})
+    return notebook(own, **metadata)
+
+
+@pytest.mark.parametrize(
+    ("kind", "day", "metadata", "read", "why"),
+    [
+        ("shown", "2026-08-18", {}, ("0.8.3", "4.39.3"), "2024-04-12, when the notebook last ran"),
+        ("noted", "2026-08-18", {}, ("0.8.3", "4.39.3"), "2024-04-12, when the notebook last ran"),
+        ("noted", "2024-10-01", JUPYTER, ("0.11.1", "4.45.1"), "2024-10-01, when the script was last committed"),
+        ("timed", "2026-08-18", JUPYTER, ("0.8.3", "4.39.3"), "2024-04-12, when the notebook last ran"),
+        ("", "2024-10-01", {}, ("0.11.1", "4.45.1"), "2024-10-01, when the script was last committed"),
+        ("shown", "2023-12-01", {}, ("0.7.4", "4.35.2"), "2023-12-01, when the script was last committed"),
+    ],
+)
+def test_a_notebook_is_for_what_was_out_when_it_ran(
+    kind: str, day: str, metadata: dict[str, object], read: tuple[str, str], why: str, tmp_path: Path
+) -> None:
+    """It was read as of its commit, two years later."""
+    text = ALONE.format("").replace("Qwen/Qwen2.5-0.5B", "huggyllama/llama-7b")
+    found = port_file(committed(tmp_path, day, ran(text, kind, metadata), name="train.ipynb"))
+    assert versions(found) == read
+    assert found.recipe.versions["transformers"].endswith(f"(the newest release on {why})"), found.recipe.versions
+
+
+@pytest.mark.parametrize(
+    ("line", "tells"),
+    [
+        ("wandb: Run data is saved locally in /a/wandb/offline-run-20240412_112258-qggzi6fn", True),
+        ("2024-04-12 11:22:58.123456: I tensorflow/core/util/port.cc:110] oneDNN", True),
+        ("[INFO|trainer.py:571] 2024-04-12 11:22:58,123 >> Using auto half", True),
+        ("2024-04-12 11:22:58,123 - train - INFO - step 1", True),
+        ("--2024-04-12 11:22:58--  https://a.b/c.json", True),
+        ("Fri Apr 12 11:22:58 2024       ", True),
+        ("Start time: 2024-04-12 11:22:58", True),
+        ("training_end_time=2024-04-12", False),
+        ("runs/events.out.tfevents.1712920978.host.1.0", True),
+        ("I0000 00:00:1712920978.123456     123 service.cc:146] XLA", True),
+        ("{'date': '2024-04-12 11:22:58', 'text': 'on 2024-04-12'}", False),
+        ("run-20241412_112258-qggzi6fn", False),
+    ],
+)
+def test_lines_that_tell_the_day_of_a_run(line: str, tells: bool) -> None:
+    assert [str(day) for day in days_in(f"a\n{line}\nb")] == (["2024-04-12"] if tells else [])

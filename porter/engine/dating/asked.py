@@ -11,7 +11,7 @@ from ...releases.history import LIBRARIES, history
 from ...releases.versions import Pin, can_meet, fits, pins_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import given_by_launches
-from ...source.project.commits import last_committed
+from ...source.project.commits import latest_day
 from ...source.project.pins import (
     INSTALLED,
     PRINTED,
@@ -267,7 +267,7 @@ def _by_siblings(porting: Training, library: str, script: Path, shown: Sequence[
     """What other notebooks of the project ran on: none of after the script's last commit."""
     if SIBLINGS not in porting.answers:
         porting.answers[SIBLINGS] = [*notebooks_beside(script)]
-    day = last_committed(script)
+    day = latest_day(script)
     for asked in asked_by_siblings(porting.answers[SIBLINGS], library, shown):
         release = exact_of(asked.pins) or ""
         if day is None or history().date(library, release) <= day:

@@ -13,7 +13,7 @@ from pathlib import Path
 from ...releases.history import LIBRARIES, history
 from ...releases.versions import fits
 from ...runtime.facts.field_tables import Row, at_version, version_key
-from ...source.project.commits import last_committed
+from ...source.project.commits import latest_day
 from ..packs.habits import Habit
 from ..packs.said_by_packs import dated_library, dating_pack, loader, title_of
 from ..script.fill_from_tables import config_table, plain_versions, table_of
@@ -131,7 +131,7 @@ def releases_that_fit(porting: Training, library: str) -> list[str]:
     if read is None:
         return []
     own, dated = record.date(library, read), dated_library(porting.packs)
-    day = min(last_committed(Path(porting.module.path)) or own + HALF, _lost_on(porting))
+    day = min(latest_day(Path(porting.module.path)) or own + HALF, _lost_on(porting))
     since = min(max(own - YEAR, _installed_since(porting, library)), own)
     if library != dated and dated in porting.versions and dated in porting.module.roots:
         beside = [porting.versions[dated].partition(" ")[0]]

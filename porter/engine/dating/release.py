@@ -2,7 +2,7 @@
 
 What the command line says comes first; then what the script or a file beside it pins; then the names and keywords that
 the script uses, of which releases lost some: it was written for the newest that still had them all, and was out when
-the script was last committed.
+the script was last committed, or a notebook last ran.
 `porter/releases` says what came and went; what happens to be installed says nothing.
 """
 
@@ -18,8 +18,8 @@ from ...releases.plain_arguments import clashes
 from ...releases.uses import uses_of
 from ...releases.versions import Pin, fits
 from ...runtime.facts.field_tables import at_version, version_key
-from ...source.project.commits import last_committed
 from ...source.project.commits import last_day as day_of
+from ...source.project.commits import latest_day, said_day
 from ...source.project.pins import spelled
 from ..packs.facts import known_releases, release_by_use
 from ..packs.said_by_packs import dated_library
@@ -179,13 +179,18 @@ def written_before(porting: Training, library: str, release: str, day: datetime.
     pin = release_of(porting, library)
     if pin is not None:
         return version_key(pin) < version_key(release)
-    committed = last_committed(Path(porting.module.path))
-    return committed is not None and committed < day
+    latest = latest_day(Path(porting.module.path))
+    return latest is not None and latest < day
+
+
+def said_last_day(porting: Training, day: datetime.date) -> str:
+    """That day in words: `2025-03-10, when the script was last committed`."""
+    return said_day(Path(porting.module.path), day)
 
 
 def last_day(porting: Training) -> datetime.date | None:
-    """The day on which the script was last committed; None where git doesn't tell, or the TRL that it is for came out
-    later: it has been run since."""
+    """The day on which the script was last committed, or a notebook last ran; None where nothing tells, or the TRL that
+    it is for came out later: it has been run since."""
     trl = plain_version(porting.versions.get("trl", ""))
     return day_of(Path(porting.module.path), history().date("trl", trl) if trl else None)
 
@@ -205,8 +210,8 @@ def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) 
         out = [release for release in able if history().date("trl", release) <= day]
         out = [release for release in out if _works_beside(release, transformers.version)]
         if out:
-            why = f"the newest release beside transformers {transformers.version} on {day}, when the script was last "
-            return Date(out[-1], f"{why}committed")
+            said = said_day(Path(porting.module.path), day)
+            return Date(out[-1], f"the newest release beside transformers {transformers.version} on {said}")
     fitting = _out_with(transformers, able, days)
     if transformers.day is not None:
         fitting = [release for release in fitting if history().date("trl", release) <= transformers.day] or fitting[:1]
@@ -318,10 +323,10 @@ def date(porting: Training, library: str) -> Date | None:
                 if (exact := exact_of(own)) in fitting:
                     return Date(str(exact), f"{other}: {spelled(library, own)}", pinned=True)
         why = f"{where}: {spelled(library, pins)}{held}"
-        day = last_committed(Path(porting.module.path)) if len(fitting) > 1 else None
+        day = latest_day(Path(porting.module.path)) if len(fitting) > 1 else None
         out = [release for release in fitting if day and history().date(library, release) <= day]
-        if out and out[-1] != fitting[-1]:
-            fitting, why = out, f"{why}, and what was out on {day}, when the script was last committed"
+        if day and out and out[-1] != fitting[-1]:
+            fitting, why = out, f"{why}, and what was out on {said_day(Path(porting.module.path), day)}"
         allowed = tuple(fitting) if len(fitting) > 1 and _ends_at_a_major(pins) else ()
         _, before = on_its_way(library, exact_of(pins) or "")
         return Date(fitting[-1], why, pinned=True, allowed=allowed, before=before)
@@ -338,9 +343,10 @@ def date(porting: Training, library: str) -> Date | None:
 
 
 def _of_last_commit(porting: Training, library: str) -> Date | None:
-    """The newest release that was out when the script was last committed, and has all that it uses; None where git
-    doesn't tell that day, or where it is the newest of all."""
-    day = last_committed(Path(porting.module.path))
+    """The newest release that was out when the script was last committed or run, and has all that it uses; None where
+    nothing tells that day, or where it is the newest of all."""
+    script = Path(porting.module.path)
+    day = latest_day(script)
     if day is None:
         return None
     bounds = [pin for _, pins in pins_for(porting, library) for pin in pins]
@@ -348,10 +354,10 @@ def _of_last_commit(porting: Training, library: str) -> Date | None:
     out = [release for release in able if history().date(library, release) <= day]
     known = history().releases(library)
     if able and able[0] == known[0] and not out:
-        return Date(known[0], f"the first release that is known, and the script was last committed on {day}", day=day)
+        return Date(known[0], f"the first release that is known, which came after {said_day(script, day)}", day=day)
     if not out or out[-1] == known[-1]:
         return None
-    return Date(out[-1], f"the newest release on {day}, when the script was last committed", day=day)
+    return Date(out[-1], f"the newest release on {said_day(script, day)}", day=day)
 
 
 def _came_before(porting: Training, library: str, release: str) -> bool:

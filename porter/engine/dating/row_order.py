@@ -12,7 +12,7 @@ from ...releases.uses import Use, uses_of
 from ...releases.versions import Pin, fits, pins_of
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.releases.habits import shuffling_of
-from ...source.project.commits import last_day
+from ...source.project.commits import last_day, said_day
 from ..script.training import Training
 from .asked import exact_of, pins_for
 
@@ -44,7 +44,7 @@ def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
     if pinned and asked["accelerate"] != pinned:
         why = f"pinned: {','.join(map(''.join, pinned))}, the nearest that is known"
     elif day is not None:
-        why = f"the newest release on {day}, when the script was last committed"
+        why = f"the newest release on {said_day(Path(porting.module.path), day)}"
     return f"{accelerate} ({why})"
 
 

@@ -1,4 +1,7 @@
-"""The day on which a script was last committed: what was released later it can't have been written for."""
+"""The day on which a script was last committed: what was released later it can't have been written for.
+
+Of a notebook the day on which its cells last ran, where that is earlier.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import re
 import subprocess
 from functools import lru_cache
 from pathlib import Path
+
+from .run_days import last_run
 
 PATIENCE = 2.0  # seconds for each question
 OF_SHA1 = 40  # hexadecimal digits
@@ -36,6 +41,27 @@ def last_committed(script: Path) -> datetime.date | None:
         return None
 
 
+def latest_day(script: Path) -> datetime.date | None:
+    """The day of the last commit, or of a notebook's last run where that is earlier."""
+    return min(_days(script), default=None)
+
+
+def last_day(script: Path, since: datetime.date | None) -> datetime.date | None:
+    """The same; None where neither is told, or where what the script is for came out later than both, on the day
+    `since`: it has been run since."""
+    return min((day for day in _days(script) if since is None or since <= day), default=None)
+
+
+def said_day(script: Path, day: datetime.date) -> str:
+    """Such a day, and why it is that one: `2025-03-10, when the script was last committed`."""
+    ran = day == last_run(script) and day != last_committed(script)
+    return f"{day}, when the {'notebook last ran' if ran else 'script was last committed'}"
+
+
+def _days(script: Path) -> list[datetime.date]:
+    return [day for day in (last_run(script), last_committed(script)) if day is not None]
+
+
 def held_commits(folder: Path) -> dict[str, str]:
     """The submodules of the repository whose top is `folder`, each with its commit; none where git doesn't tell."""
     told = _ask(folder / ".gitmodules", "ls-tree", "-r", "HEAD") or ""
@@ -49,13 +75,6 @@ def _blob_of(script: Path, algorithm: str) -> str | None:
     except OSError:
         return None
     return hashlib.new(algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
-def last_day(script: Path, since: datetime.date | None) -> datetime.date | None:
-    """The day on which the script was last committed; None where git doesn't tell, or where what the script is for came
-    out later, on the day `since`: it has been run since."""
-    day = last_committed(script)
-    return None if day is None or (since is not None and since > day) else day
 
 
 def _ask(script: Path, *words: str) -> str | None:
