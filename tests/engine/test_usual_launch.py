@@ -51,6 +51,14 @@ def test_what_a_shell_script_says(tmp_path: Path) -> None:
     assert "run.sh starts 4 processes" in finding.message and "--launch-config run.sh" in finding.fix
 
 
+def test_one_process_that_a_shell_script_starts_is_told_as_such(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(PLAIN)
+    (tmp_path / "run.sh").write_text("#!/bin/bash\nsrun python train.py\n")
+    [finding] = [finding for finding in port_file(script).findings if finding.rule == "TP401"]
+    assert finding.severity == "info" and finding.message.startswith("run.sh starts one process: so is the GPU run")
+
+
 @pytest.mark.parametrize(
     ("folder", "words", "said"),
     [

@@ -87,6 +87,8 @@ def read_launch(porting: Training) -> None:
             message, fix, severity = shown.said, shown.advice, "info" if shown.sure else "warning"
             if shown.processes > 1:
                 values["mesh.processes"] = Value("default", str(shown.processes))
+        elif usual is not None:
+            message = f"{usual.where} starts one process: so is the GPU run taken, which decides the effective batch."
         porting.find("TP401", severity, message, fix, porting.trainer.line, porting.trainer.column)
     porting.fill(values)
     mixed = values.get(MIXED)
