@@ -1,7 +1,6 @@
-"""What TRL's trainers log beside the loss and the port's log lines don't have: sampled completions' entropy and their
-like, and logits that are means over padding.
+"""What TRL's trainers log beside the loss and the port's log lines don't have: logits that are means over padding.
 
-It is said where the script sets how often lines come, or a tracker; of logits where it reads them or has a tracker.
+It is said where the script reads them, or has a tracker.
 """
 
 from __future__ import annotations
@@ -10,17 +9,11 @@ import libcst as cst
 
 from porter.packs.api import Phase, Site, step
 from porter.packs.runtime import trl_lines
-from porter.packs.script import plain_version, version_key
+from porter.packs.script import plain_version
 from porter.packs.training import Training, rewritten_by, table_of
 
 PART_OF = "trl"
 
-# Kind of trainer → which release of TRL's logs it first.
-_SAMPLED = {"clip_ratio": (0, 16), "entropy": (0, 20)}
-LOGGED = {
-    "grpo": _SAMPLED,
-    "rloo": _SAMPLED,
-}
 LOGITS = ("logits/chosen", "logits/rejected")
 NO_TRACKER: tuple[object, ...] = (None, "none", [], ["none"])
 OF_ROWS = "kl of the log lines is a mean over tokens, as TRL's; Unsloth's is over the means of the completions"
@@ -41,19 +34,15 @@ def say_logged(porting: Training) -> None:
             _say(porting, site, OF_ROWS)
         return
     release = plain_version(porting.versions.get("trl", ""))
-    logged = LOGGED.get(kind, {})
-    names = [name for name, since in logged.items() if not release or version_key(release) >= since]
-    if names:
-        _say(porting, site, f"the log lines have TRL's loss, not its {_listed(names)}")
     if kind in ("dpo", "kto", "orpo", "cpo") and not trl_lines(kind, release).logits:
         _say_logits(porting, site)
 
 
 def _say_logits(porting: Training, site: Site) -> None:
     """Those that are means over padding, too, whose logits depend on how far the GPU run padded."""
-    said = f"the log lines have TRL's rewards and logps, not its {_listed([*LOGITS])}"
+    said = f"the log lines have TRL's rewards and logps, not its {' and '.join(LOGITS)}"
     if any(name in porting.module.text for name in LOGITS):
-        message = f"The script reads {_listed([*LOGITS])}: the port's log lines haven't got them."
+        message = f"The script reads {' and '.join(LOGITS)}: the port's log lines haven't got them."
         porting.find(site.rule, "warning", message, "Leave them out.", site.line, site.column, todo=False)
     elif porting.known("log.report_to", None) not in NO_TRACKER:
         _say(porting, site, said)
@@ -70,7 +59,3 @@ def _say(porting: Training, site: Site, said: str) -> None:
 
 def _is_rewritten(porting: Training, site: Site) -> bool:
     return isinstance(site.node, cst.Call) and bool(rewritten_by(porting, site.node.func))
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]

@@ -144,27 +144,6 @@ def test_logs_of_trl_that_the_port_lacks_are_said(body: str, said: str) -> None:
     assert not said or told[0].message.startswith(f"Mine reads {said} of the logs")
 
 
-@pytest.mark.parametrize(
-    ("trainer", "release", "said"),
-    [
-        ("SFT", "1.16.0", ""),
-        ("DPO", "1.16.0", ""),
-        ("GRPO", "0.15.2", ""),
-        ("GRPO", "0.16.0", "clip_ratio"),
-        ("GRPO", "1.16.0", "clip_ratio and entropy"),
-    ],
-)
-def test_what_other_trainers_log_is_said_by_release(trainer: str, release: str, said: str) -> None:
-    rewards = (
-        ",\n    reward_funcs=[lambda completions, **kwargs: [1.0 for _ in completions]]" if trainer == "GRPO" else ""
-    )
-    found = port(sft_script(config=", logging_steps=5", trainer=rewards).replace("SFT", trainer), source_trl=release)
-    told = [row.reason for row in found.fields if row.source.endswith(".logging_steps")]
-    assert [("log lines have TRL's loss" in reason, reason.endswith(f"not its {said}")) for reason in told] == (
-        [(bool(said), bool(said))]
-    )
-
-
 READ = "\nprint(trainer.state.log_history[0]['logits/chosen'])\n"
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from porter.runtime.rollouts.logged import SHARES
+
 from .grpo import QUESTIONS, completions_of, rollouts_of
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("restored")]
@@ -42,7 +44,8 @@ def test_a_step_goes_through_the_mesh_in_smaller_micro_batches(ours: Any) -> Non
     rollouts = rollouts_of(ours, completions_of(3, ours._tokenizer.eos_token_id))
 
     def counted() -> list[tuple[list[int], float]]:
-        made = list(ours._micro(rollouts, ours._scale([rollouts]), np.ones(len(rollouts))))
+        ones = dict.fromkeys(SHARES, np.ones(len(rollouts)))
+        made = list(ours._micro(rollouts, ours._scale([rollouts]), ones))
         assert len(made) == ours._micro_batches
         rows = [(batch, row) for batch in made for row in range(ours.batch_size) if batch["completion_mask"][row].any()]
         return [(batch["input_tokens"][row].tolist(), float(batch["scale"][row]) / len(made)) for batch, row in rows]

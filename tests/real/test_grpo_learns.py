@@ -78,7 +78,15 @@ def test_the_reward_rises_on_both_sides(
     means = sys.modules["toy_rewards"].MEANS
     begin, end = sum(means[:3]) / 3, sum(means[-3:]) / 3
     lines = [line for line in capsys.readouterr().out.splitlines() if "'learning_rate':" in line]
-    logged = ("grad_norm", "kl", "num_tokens", "step_time", "completions/max_terminated_length")
+    logged = (
+        "grad_norm",
+        "kl",
+        "entropy",
+        "clip_ratio/low_min",
+        "num_tokens",
+        "step_time",
+        "completions/max_terminated_length",
+    )
     assert len(lines) == STEPS[side] // 5 and all(f"'{name}': " in line for line in lines for name in logged)
     assert len(means) == STEPS[side] and begin < 0.2 and begin + 0.1 < end, means
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.rollouts.logged import kl_shares
+from porter.runtime.facts.releases.lines import lines_of
+from porter.runtime.losses.policy_loss import Shares
+from porter.runtime.rollouts.logged import SHARES, shares_of
 
 from .grpo import LONGEST, completions_of, rollouts_of, scored
 
@@ -83,40 +85,44 @@ def torch_loss(trainer: Any, inputs: dict[str, Any], settings: dict[str, Any]) -
 
 @cache
 def pulled_back(temperature: float) -> Any:
-    """Log-probabilities of a batch, and the gradient of their product with `weights`: compiled once."""
+    """Log-probabilities and entropy of a batch, the gradient of the former's product with `weights`: compiled once."""
     from flax import nnx
 
     from porter import runtime as rt
     from porter.runtime.losses.policy_loss import completion_logps
 
     def product(model: Any, tokens: Any, weights: Any) -> Any:
-        logps = completion_logps(model, **rt.model_inputs(tokens), length=LONGEST, temperature=temperature)
-        return (logps * weights).sum(), logps
+        given = {**rt.model_inputs(tokens), "length": LONGEST, "temperature": temperature}
+        logps, entropy = completion_logps(model, **given, entropy=True)
+        return (logps * weights).sum(), (logps, entropy)
 
     return nnx.jit(nnx.value_and_grad(product, has_aux=True))
 
 
-def jax_loss(batches: Any, rollouts: list[Any], loss: Any) -> tuple[float, np.ndarray, float | None]:
-    """The same from the runtime: a batch as it is fed, PolicyLoss on it. And the divergence that is logged."""
+def jax_loss(batches: Any, rollouts: list[Any], loss: Any) -> tuple[float, np.ndarray, dict[str, float]]:
+    """The same from the runtime: a batch as it is fed, PolicyLoss on it. And what is logged of it."""
     import jax
 
     batches.loss = loss
     type(batches)._needs_old, kept = property(lambda self: True), type(batches)._needs_old
     try:
-        shares = kl_shares([rollouts], 1, of_all=True)
+        shares = shares_of([rollouts], 1, 1, of_all=True)
         (batch,) = batches._micro(rollouts, batches._scale([rollouts]), shares)
     finally:
         type(batches)._needs_old = kept
     tokens = {name: batch.pop(name) for name in ("input_tokens", "positions", "segment_ids")}
-    step, share = pulled_back(loss.temperature), batch.pop("kl_share", None)
-    assert (share is None) == (loss.with_metrics is None)
+    step, shares = pulled_back(loss.temperature), [batch.pop(name, None) for name in SHARES]
     with batches._mesh, jax.default_matmul_precision("highest"):
-        (_, logps), _ = step(batches._model, tokens, np.zeros((16, LONGEST), np.float32))
+        (_, (logps, entropy)), _ = step(batches._model, tokens, np.zeros((16, LONGEST), np.float32))
         value, weights = jax.jit(jax.value_and_grad(loss.of_logps))(np.asarray(logps), **batch)
         _, gradient = step(batches._model, tokens, np.asarray(weights))
-        given = (np.asarray(logps), batch["completion_mask"], share, batch["old_logps"])
-        kl = None if share is None else float(loss.kl_of_logps(*given, batch["reference_logps"]))
-    return float(value), np.asarray(gradient["embedder"]["input_embedding"].get_value()), kl
+        told = {}
+        if loss.with_metrics is not None:
+            given = (np.asarray(logps), batch["completion_mask"], batch["advantages"], Shares(*map(np.asarray, shares)))
+            told = loss.told(*given, batch["old_logps"], batch.get("reference_logps"))
+            told["entropy"] = given[-1].mean(entropy, batch["completion_mask"])
+            told = {name: float(np.max(value)) for name, value in told.items()}
+    return float(value), np.asarray(gradient["embedder"]["input_embedding"].get_value()), told
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -125,12 +131,16 @@ def test_loss_and_gradient_are_trls(trainers: Any, ours: Any, numbers: Any, name
 
     inputs, rollouts = numbers
     loss = rt.PolicyLoss(**{"beta": 0.1, "temperature": 0.8, **LOSSES[name]})
+    loss = replace(loss, logs=lines_of("grpo", "").clips(loss.loss_type))
     theirs, their_gradient = torch_loss(trainers["grpo"], inputs, LOSSES[name])
-    value, gradient, kl = jax_loss(ours, rollouts, loss)
+    value, gradient, told = jax_loss(ours, rollouts, loss)
     assert value == pytest.approx(theirs, rel=2e-5, abs=1e-7)
     assert distance(gradient, their_gradient) < 5e-5
-    (logged,) = trainers["grpo"]._metrics["train"].get("kl", [None])
-    assert kl == (logged if logged is None else pytest.approx(logged, rel=1e-5))
+    logged = trainers["grpo"]._metrics["train"]
+    names = {name for name in logged if name in ("kl", "entropy") or "clip_ratio" in name}
+    assert set(told) == names and {name: told[name] for name in names} == pytest.approx(
+        {name: logged[name][-1] for name in names}, rel=1e-5, abs=1e-7
+    )
 
 
 @pytest.mark.parametrize(("kind", "parts"), [("bnpo", -1), ("bnpo", 3), ("dapo", -1), ("grpo", -1)])

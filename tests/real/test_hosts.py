@@ -185,7 +185,7 @@ def test_two_processes_record_what_one_does(tiny: Callable[..., Path], tmp_path:
         json.loads((tmp_path / name / "recorded" / "trainer_state.json").read_text())["log_history"]
         for name in ("two", "one")
     )
-    told = {"loss", "learning_rate", "epoch", "step", "num_tokens", "num_trained_tokens"}
+    told = {"loss", "learning_rate", "epoch", "step", "num_tokens", "num_trained_tokens", "entropy"}
     lines = [[{name: line[name] for name in told} for line in of if "loss" in line] for of in (ours, theirs)]
     assert same(*lines) and [line["step"] for line in lines[0]] == [1, 2]
     counts = [line["num_trained_tokens"] for line in lines[0]]

@@ -14,8 +14,11 @@ import pytest
 
 from porter.runtime.callbacks import TrainerCallback
 from porter.runtime.facts.releases import release
-from porter.runtime.facts.releases.lines import Lines
+from porter.runtime.facts.releases.lines import CLIP_RATIOS, Lines, lines_of
+from porter.runtime.preferences.answer_shares import answer_shares
 from porter.runtime.training.hooks import log_every
+from porter.runtime.training.own_metrics import measured
+from porter.runtime.training.step_norms import _highest, _lowest
 from porter.runtime.training.train_result import train_result
 from tests.runtime.reporting import Trainer, record
 
@@ -168,3 +171,70 @@ def test_the_last_line_has_what_no_line_has_told(
     assert [line.get("told") for line in hooks.history if "loss" in line] == lines
     assert hooks.history[-1].get("told") == last and "grad_norm" not in hooks.history[-1]
     assert ("told" in train_result(trainer).metrics) == returned
+
+
+@pytest.mark.parametrize(("trl", "chosen", "margins"), [("1.16.0", 2.0, 0.5), ("1.5.0", 2.5, 1.75)])
+def test_rewards_of_kto_are_means_over_what_its_release_takes(trl: str, chosen: float, margins: float) -> None:
+    """Over micro-batches that have such rows, or over rows."""
+    none = float("nan")
+    told = {
+        "count/chosen": [1.0, 3.0, none],
+        "count/rejected": [2.0, none, 2.0],
+        "rewards/chosen": [1.0, 3.0, none],
+        "rewards/rejected": [0.5, none, 1.0],
+        "rewards/margins": [0.5, none, none],
+        "kl": [1.0, 2.0, 3.0],
+    }
+    steps = {name: [np.array(values[:2]), np.array(values[2:])] for name, values in told.items()}
+    trainer = SimpleNamespace(told={"train": steps}, trains_on=SimpleNamespace(lines=lines_of("kto", trl)))
+    found = measured(trainer, "train", 2)
+    assert (found["rewards/chosen"], found["rewards/margins"], found["kl"]) == (chosen, margins, 2.0)
+    assert "count/chosen" not in found and measured(trainer, "train", 1)["kl"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("trl", "entropy", "answers"),
+    [
+        ("1.16.0", [1 / 8, 1 / 8, 1 / 8], [[1 / 5, 1 / 3], [1 / 5, 1 / 3], [1 / 5, 1 / 3]]),
+        (
+            "0.29.0",
+            [1 / 10, 1 / 10, 1 / 6],
+            [[1 / 5, 1 / 3], [1 / 5, 1 / 3], [1 / 5, 1 / 3]],
+        ),  # of each process
+        ("0.12.0", None, [[1 / 6, 1 / 4], [1 / 6, 1 / 4], [1 / 4, 1 / 2]]),
+    ],
+)
+def test_a_token_counts_by_the_answers_of_its_micro_step_or_of_its_process(
+    trl: str, entropy: list[float] | None, answers: list[list[float]]
+) -> None:
+    tokens, kinds = np.array([[1, 1], [2, 1], [2, 1]]), np.tile([0, 1], (3, 1))
+    found = answer_shares(lines_of("dpo", trl), [[2, 1]], tokens, kinds)
+    np.testing.assert_allclose(found["answer_share"], answers)
+    if entropy is None:
+        assert "entropy_share" not in found
+    else:
+        np.testing.assert_allclose(found["entropy_share"], np.repeat(entropy, 2).reshape(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("kind", "trl", "loss_type", "said"),
+    [
+        ("grpo", "0.15.2", "grpo", ()),
+        ("grpo", "0.16.0", "grpo", ("clip_ratio",)),
+        ("grpo", "0.25.1", "cispo", CLIP_RATIOS),
+        ("grpo", "1.16.0", "cispo", ("cispo_clip_ratio",)),
+        ("grpo", "1.16.0", "sapo", ()),
+        ("rloo", "1.16.0", "rloo", CLIP_RATIOS),
+    ],
+)
+def test_clipped_ratios_have_the_names_of_their_release(
+    kind: str, trl: str, loss_type: str, said: tuple[str, ...]
+) -> None:
+    assert lines_of(kind, trl).clips(loss_type) == said
+
+
+def test_the_lowest_and_the_highest_are_those_of_each_micro_step() -> None:
+    of_micro_batches = [np.array([0.1, -np.inf]), np.array([0.4, 0.2])]  # the first has no row of the second micro-step
+    assert _highest(of_micro_batches) == pytest.approx((0.4 + 0.2) / 2)
+    assert _lowest([-each for each in of_micro_batches]) == pytest.approx(-(0.4 + 0.2) / 2)
+    assert np.isnan(_highest([np.array([-np.inf])]))

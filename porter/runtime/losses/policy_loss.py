@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from flax import nnx
 
 from ..models.head import hidden_states
 from .token_loss import call_of, chosen_logits
+from .token_metrics import token_metrics
 
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo", "rloo")
 LEVELS = ("token", "sequence")
@@ -28,11 +29,40 @@ ROUNDING = 16  # units in the last place of a float32
 CHUNK = 64  # tokens of each row that have logits at one time
 
 
+class Shares(NamedTuple):
+    """What a token and a row of a batch count in the means that are logged, and its micro-step of the GPU run, (B,)."""
+
+    token: jax.Array
+    row: jax.Array
+    micro_step: jax.Array
+
+    def mean(self, values: jax.Array, mask: jax.Array) -> jax.Array:
+        """Of values of tokens, (B, C), or of whole rows, (B, 1)."""
+        if values.shape[1] == 1:
+            return jnp.sum(values[:, 0] * self.row)
+        return jnp.sum(jnp.sum(values * mask, axis=-1) * self.token)
+
+    def highest(self, values: jax.Array, micro_steps: int) -> jax.Array:
+        """The highest value (B,) of each micro-step's rows, (micro_steps,); NaN doesn't count."""
+        own = (self.micro_step == jnp.arange(micro_steps)[:, None]) & (self.row > 0) & ~jnp.isnan(values)
+        return jnp.max(jnp.where(own, values, -jnp.inf), axis=1)
+
+
+def _of_rows(values: jax.Array, mask: jax.Array) -> jax.Array:
+    """The means of rows, (B,), of values of tokens or of rows; NaN of a row without tokens."""
+    if values.shape[1] == 1:
+        return values[:, 0].astype(jnp.float32)
+    tokens = mask.sum(axis=-1)
+    return jnp.sum(values * mask, axis=-1) / jnp.where(tokens > 0, tokens, jnp.nan)
+
+
 @dataclass(frozen=True)
 class PolicyLoss:
     """The loss of given completions; GRPOConfig's names, and its defaults in TRL 1.16.
 
-    `temperature` divides the logits, as it did when the completions were sampled: `GRPOBatches` sets it.
+    `temperature` divides the logits, as it did when the completions were sampled: `GRPOBatches` sets it, and `logs`,
+    what is logged of the loss beside the divergence, of as many as `micro_steps` of the GPU run in a step
+    (`extremes_of_rows`: the lowest and highest of its rows, not of its processes, of which there is one).
     ValueError for a loss type, a level or a bound that TRL doesn't know.
     """
 
@@ -51,6 +81,9 @@ class PolicyLoss:
     vespo_lambda_neg: float = 2.0
     off_policy_mask_threshold: float | None = None
     temperature: float = 1.0
+    logs: tuple[str, ...] = ()
+    micro_steps: int = 1
+    extremes_of_rows: bool = True
 
     def __post_init__(self) -> None:
         for name, known in (("loss_type", LOSS_TYPES), ("importance_sampling_level", LEVELS)):
@@ -71,14 +104,16 @@ class PolicyLoss:
         scale: jax.Array,
         old_logps: jax.Array | None = None,
         reference_logps: jax.Array | None = None,
-        kl_share: jax.Array | None = None,
+        token_share: jax.Array | None = None,
+        row_share: jax.Array | None = None,
+        micro_step: jax.Array | None = None,
     ) -> jax.Array:
         """The loss of a micro-batch, a float32 scalar: the sum over tokens, each row times its `scale`.
 
         `input_tokens`, `positions`, `segment_ids`: (B, P + C) int32, prompts padded on the left, completions on the
         right. `completion_mask`: (B, C). `advantages`, `scale`: (B,) float32. `old_logps`: (B, C) of the policy that
-        sampled, None where that is the present one; `reference_logps`: (B, C), with `beta`. `kl_share`: (B,), for what
-        is logged.
+        sampled, None where that is the present one; `reference_logps`: (B, C), with `beta`. The others, (B,), are for
+        what is logged: what a token and a row count in its means, and their micro-step of the GPU run.
         """
         length = completion_mask.shape[1]
         logps = completion_logps(
@@ -88,10 +123,14 @@ class PolicyLoss:
 
     @property
     def with_metrics(self) -> Callable[..., tuple[jax.Array, dict[str, jax.Array]]] | None:
-        """The loss and what TRL logs of it, `kl`; None where that is nothing. See training/step_norms.py."""
-        return self._and_kl if self.beta and self.loss_type != "rloo" else None
+        """The loss and what TRL logs of it, by name; None where that is nothing. See training/step_norms.py."""
+        return self._telling if self.logs or self._tells_kl else None
 
-    def _and_kl(
+    @property
+    def _tells_kl(self) -> bool:
+        return self.beta != 0 and self.loss_type != "rloo"
+
+    def _telling(
         self,
         model: nnx.Module,
         input_tokens: jax.Array,
@@ -101,31 +140,83 @@ class PolicyLoss:
         completion_mask: jax.Array,
         advantages: jax.Array,
         scale: jax.Array,
-        kl_share: jax.Array,
-        reference_logps: jax.Array,
+        token_share: jax.Array,
+        row_share: jax.Array,
+        micro_step: jax.Array,
         old_logps: jax.Array | None = None,
+        reference_logps: jax.Array | None = None,
     ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        length = completion_mask.shape[1]
-        logps = completion_logps(
-            model, input_tokens, positions, attention_mask, segment_ids, length, temperature=self.temperature
+        logps, entropy = completion_logps(
+            model,
+            input_tokens,
+            positions,
+            attention_mask,
+            segment_ids,
+            completion_mask.shape[1],
+            temperature=self.temperature,
+            entropy=True,
         )
-        kl = self.kl_of_logps(logps, completion_mask, kl_share, old_logps, reference_logps)
-        return self.of_logps(logps, completion_mask, advantages, scale, old_logps, reference_logps), {"kl": kl}
+        shares = Shares(token_share, row_share, micro_step)
+        told = self.told(logps, completion_mask, advantages, shares, old_logps, reference_logps)
+        if "entropy" in self.logs:
+            told["entropy"] = shares.mean(entropy, completion_mask.astype(jnp.float32))
+        return self.of_logps(logps, completion_mask, advantages, scale, old_logps, reference_logps), told
 
-    def kl_of_logps(
+    def told(
         self,
         logps: jax.Array,
         completion_mask: jax.Array,
-        kl_share: jax.Array,
+        advantages: jax.Array,
+        shares: Shares,
         old_logps: jax.Array | None,
-        reference_logps: jax.Array,
-    ) -> jax.Array:
-        """The divergence that TRL logs, a float32 scalar without gradient: each row's tokens times its `kl_share`."""
+        reference_logps: jax.Array | None,
+    ) -> dict[str, jax.Array]:
+        """The divergence and the clipped ratios that TRL logs, float32 without gradient.
+
+        Scalars, but for the lowest and the highest of a micro-step's rows, (`micro_steps`,): infinite of one that has
+        no row here.
+        """
         mask = completion_mask.astype(jnp.float32)
         logps = jax.lax.stop_gradient(jnp.where(mask > 0, logps, 0.0))
-        weight, _ = self._weight(logps, logps if old_logps is None else old_logps, mask)
-        kl = self._kl(logps, reference_logps, weight) * mask
-        return jnp.sum(kl.sum(axis=-1) * kl_share)
+        old = logps if old_logps is None else jnp.where(mask > 0, old_logps, 0.0)
+        found = {}
+        if self._tells_kl:
+            assert reference_logps is not None, "beta needs the reference's log-probabilities"
+            weight, _ = self._weight(logps, old, mask)
+            found["kl"] = shares.mean(self._kl(logps, reference_logps, weight), mask)
+        clips = [name for name in self.logs if name != "entropy"]
+        if old_logps is None:  # the ratios are all 1
+            return found | {name: jnp.zeros(()) for name in clips}
+        if self.loss_type == "rloo":
+            weight = jnp.exp(jnp.sum((logps - old) * mask, axis=-1, keepdims=True))
+        else:
+            weight, _ = self._weight(logps, old, mask)
+        return found | self._clipped(weight, advantages[:, None], mask, shares, clips)
+
+    def _clipped(
+        self, weight: jax.Array, advantages: jax.Array, mask: jax.Array, shares: Shares, names: list[str]
+    ) -> dict[str, jax.Array]:
+        high = self.epsilon if self.epsilon_high is None else self.epsilon_high
+        if self.delta is not None:
+            weight = jnp.minimum(weight, self.delta)
+        below = (weight < 1 - self.epsilon) & (advantages < 0)
+        above = (weight > 1 + high) & (advantages > 0)
+        bounded = jnp.clip(weight, 1 - self.epsilon, 1 + high)
+        of_tokens = {
+            "clip_ratio": weight * advantages < bounded * advantages,
+            "clip_ratio/low_mean": below,
+            "clip_ratio/high_mean": above,
+            "clip_ratio/region_mean": below | above,
+            "cispo_clip_ratio": (weight > high) & (advantages > 0),
+        }
+        found = {name: shares.mean(of_tokens[name], mask) for name in names if name in of_tokens}
+        if "clip_ratio/low_min" in names and not self.extremes_of_rows:
+            found["clip_ratio/low_min"] = found["clip_ratio/low_mean"]
+            found["clip_ratio/high_max"] = found["clip_ratio/high_mean"]
+        elif "clip_ratio/low_min" in names:
+            found["clip_ratio/low_min"] = -shares.highest(-_of_rows(below, mask), self.micro_steps)
+            found["clip_ratio/high_max"] = shares.highest(_of_rows(above, mask), self.micro_steps)
+        return found
 
     def of_logps(
         self,
@@ -264,8 +355,10 @@ def completion_logps(
     length: int,
     *,
     temperature: float = 1.0,
-) -> jax.Array:
-    """Log-probabilities of the last `length` tokens of each row, (B, length) float32, at a temperature.
+    entropy: bool = False,
+) -> Any:
+    """Log-probabilities of the last `length` tokens of each row, (B, length) float32, at a temperature; with `entropy`
+    that of their distributions beside, without a gradient.
 
     The head is applied to these tokens only, `CHUNK` at a time, and again in the backward pass: logits of a whole batch
     would take more memory than the model.
@@ -274,10 +367,11 @@ def completion_logps(
     hidden, head = hidden_states(model, *call.arguments, **call.named)
     hidden, targets = hidden[:, -length - 1 : -1], input_tokens[:, -length:]
 
-    def part(states: jax.Array, wanted: jax.Array) -> jax.Array:
+    def part(states: jax.Array, wanted: jax.Array) -> Any:
         logits = head(states) / temperature
-        return chosen_logits(logits, wanted) - jax.nn.logsumexp(logits, axis=-1)
+        logps = chosen_logits(logits, wanted) - jax.nn.logsumexp(logits, axis=-1)
+        return (logps, token_metrics(logits, wanted).entropy) if entropy else logps
 
     part = jax.checkpoint(part)
     parts = [part(hidden[:, at : at + CHUNK], targets[:, at : at + CHUNK]) for at in range(0, length, CHUNK)]
-    return jnp.concatenate(parts, axis=1)
+    return jax.tree.map(lambda *each: jnp.concatenate(each, axis=1), *parts)

@@ -146,6 +146,11 @@ class PreferenceLoss(ABC):
         """The rows of a batch whose tokens TRL's `num_tokens` counts."""
         return slice(None)
 
+    @property
+    def tells_rows(self) -> bool:
+        """Whether the metrics of a micro-batch are of as many rows as it happens to have of a kind, `count/...`."""
+        return False
+
 
 @dataclass(frozen=True)
 class ORPOLoss(PreferenceLoss):
@@ -217,6 +222,8 @@ class KTOLoss(PreferenceLoss):
     desirable_weight: float = 1.0
     undesirable_weight: float = 1.0
 
+    tells_rows = True
+
     @property
     def counted_rows(self) -> slice:
         """Those with a completion of their own, not those of the KL term."""
@@ -240,6 +247,7 @@ class KTOLoss(PreferenceLoss):
         for name, rows in (("chosen", desirable), ("rejected", ~desirable)):
             rows &= scale > 0
             count = jnp.where(rows.sum() > 0, rows.sum(), jnp.nan)  # not logged where there is none
+            metrics[f"count/{name}"] = count
             metrics[f"rewards/{name}"] = jnp.sum(jnp.where(rows, self.beta * ratios, 0.0)) / count
             metrics[f"logps/{name}"] = jnp.sum(jnp.where(rows, logps, 0.0)) / count
         metrics["rewards/margins"] = metrics["rewards/chosen"] - metrics["rewards/rejected"]

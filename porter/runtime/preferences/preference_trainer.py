@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -53,6 +54,9 @@ class PreferenceTrainer(PeftTrainer):
             lambda ref, batch: loss.logps(ref, Inputs(**model_inputs(batch))), graph_updates=False
         )
         self.metric_names: tuple[str, ...] = ()
+        # By mode and name what the micro-batches of each step have told, where a line isn't the mean of its steps.
+        told: dict[str, dict[str, list[np.ndarray]]] = {"train": {}, "eval": {}}
+        self.told = told if loss.tells_rows else None
         self.counted_rows = loss.counted_rows
         super().__init__(model, optimizer, training_config)
         self.with_gen_model_input_fn(model_inputs).with_loss_fn(loss, has_aux=True)
@@ -69,20 +73,24 @@ class PreferenceTrainer(PeftTrainer):
         return {**batch, "reference_logps": self._reference(self.ref_model, batch)}
 
     def _post_process_train_step(self, aux: Any) -> None:
-        self.metric_names = tuple(aux)
-        _buffer(self._buffered_train_metrics, aux)
+        self._buffer(self._buffered_train_metrics, aux, "train")
         super()._post_process_train_step(aux)
 
     def _post_process_eval_step(self, aux: Any) -> None:
-        self.metric_names = tuple(aux)
-        _buffer(self._buffered_eval_metrics, aux)
+        self._buffer(self._buffered_eval_metrics, aux, "eval")
         super()._post_process_eval_step(aux)
 
+    def _buffer(self, buffer: Any, metrics: dict[str, jax.Array], mode: str) -> None:
+        """Keep a micro-batch's metrics; a step's are their mean, without those that it has none of."""
+        self.metric_names = tuple(metrics)
+        for name, value in metrics.items():
+            op = _mean if self.told is None else partial(_kept_mean, self.told[mode].setdefault(name, []))
+            buffer.additional_metrics.setdefault(name, ([], op))[0].append(value)
 
-def _buffer(buffer: Any, metrics: dict[str, jax.Array]) -> None:
-    """Keep a micro-batch's metrics; what is logged is their mean, without those that it has none of."""
-    for name, value in metrics.items():
-        buffer.additional_metrics.setdefault(name, ([], _mean))[0].append(value)
+
+def _kept_mean(steps: list[np.ndarray], values: Any) -> np.ndarray:
+    steps.append(np.asarray(values, np.float32))
+    return _mean(values)
 
 
 def _mean(values: Any) -> np.ndarray:

@@ -46,7 +46,7 @@ from ..losses.policy_loss import PolicyLoss
 from ..rows import tokenization, tokenizer_setup
 from ..rows.rows import is_stream
 from .dealing import checked, dealt, mixed
-from .logged import Logged, kl_shares
+from .logged import SHARES, Logged, shares_of
 from .prompt_order import PromptOrder
 from .reference import logps_of, reference_logps
 from .rewards import RewardFunc, Rewards, TrainerState, group_advantages
@@ -148,6 +148,8 @@ class GRPOBatches:
         self._source, self._processes = (batch_size, accumulation), processes
         self._parts = micro_steps_of(batch_size, accumulation, steps_per_generation, generation_batch_size)
         self._generations, self._iterations = num_generations, num_iterations
+        self.lines = Lines(self.KIND, release(trl))
+        self.loss = replace(self.loss, **self._logged_of_loss())
         self._prompts_at_once = whole_groups(batch_size, self._parts, num_generations, dealing)
         self._advantage_settings: dict[str, Any] = {"scale": scale_rewards, "aggregation": multi_objective_aggregation}
         none = np.zeros((num_generations, 1))
@@ -180,7 +182,6 @@ class GRPOBatches:
 
         source = release(trl)
         self.logged = Logged(source, self._rewards, num_generations, whole_spread=scale_rewards == "batch")
-        self.lines = Lines(self.KIND, source)
         self._kl_of_all = source.since(1, 9)
         as_release = prompt_settings(self.KIND, trl, tokenizer, start_token, truncation_side)
         self._prompts = tokenised_prompts(
@@ -259,7 +260,8 @@ class GRPOBatches:
         last = -1
         for done, group in enumerate(self._order.groups(self._seed if self._shuffled else None)):
             if done < self._skipped:
-                yield from self._micro([], np.zeros(0, np.float32), np.zeros(0, np.float32))
+                none = np.zeros(0, np.float32)
+                yield from self._micro([], none, dict.fromkeys(SHARES, none))
                 continue
             self.state.global_step, self.state.epoch = done, done / self.steps_per_epoch
             picked = []
@@ -269,7 +271,7 @@ class GRPOBatches:
                     self.logged.add(done, said)
                     last = number
                 picked.append(rollouts[part])
-            shares = self._micro_batches * kl_shares(picked, self._processes, of_all=self._kl_of_all)
+            shares = shares_of(picked, self._processes, self._micro_batches, of_all=self._kl_of_all)
             yield from self._micro(list(itertools.chain(*picked)), self._scale(picked), shares)
 
     def __repr__(self) -> str:
@@ -334,6 +336,14 @@ class GRPOBatches:
     def _advantages(self, rewards: np.ndarray, rollouts: Sequence[Rollout]) -> np.ndarray:
         return group_advantages(rewards, self._rewards.weights, self._generations, **self._advantage_settings)
 
+    def _logged_of_loss(self) -> dict[str, Any]:
+        """What the loss tells of itself. Before 1.9 its extremes were those of the processes' means."""
+        clips = self.lines.clips(self.loss.loss_type)
+        if not self.lines.extremes_of_rows and self._processes > 1 and self._needs_old:
+            clips = tuple(name for name in clips if not name.endswith(("_min", "_max")))
+        logs = (*(("entropy",) if self.lines.entropy else ()), *clips)
+        return {"logs": logs, "micro_steps": self._source[1], "extremes_of_rows": self.lines.extremes_of_rows}
+
     @property
     def _needs_old(self) -> bool:
         """Whether the weights have moved on when some of a generation batch is trained."""
@@ -369,12 +379,14 @@ class GRPOBatches:
         )
         return np.asarray(self._micro_batches / divisors, np.float32)
 
-    def _micro(self, rollouts: list[Rollout], scale: np.ndarray, shares: np.ndarray) -> Iterator[Batch]:
+    def _micro(self, rollouts: list[Rollout], scale: np.ndarray, shares: Mapping[str, np.ndarray]) -> Iterator[Batch]:
         for start in range(0, self._micro_batches * self.batch_size, self.batch_size):
             part = slice(start, start + self.batch_size)
             batch = self._assembled(rollouts[part], scale[part])
             if self.loss.with_metrics is not None:
-                batch["kl_share"] = np.pad(shares[part], (0, self.batch_size - len(shares[part])))
+                batch |= {
+                    name: np.pad(each[part], (0, self.batch_size - len(each[part]))) for name, each in shares.items()
+                }
             yield batch
 
     def _assembled(self, rollouts: Sequence[Rollout], scale: np.ndarray) -> Batch:

@@ -9,6 +9,8 @@ import numpy as np
 
 from ..facts.releases.lines import Lines
 
+COUNT = "count/"  # how many rows of a kind a micro-batch has
+
 
 def lines_of(trainer: Any, eval_batches: Any = None) -> Lines | None:
     """What the GPU run's trainer does with its own metrics; None for transformers' own Trainer.
@@ -21,6 +23,10 @@ def lines_of(trainer: Any, eval_batches: Any = None) -> Lines | None:
 
 def measured(trainer: Any, mode: str, steps: int) -> dict[str, float]:
     """What the loss tells (`PreferenceTrainer`'s rewards): means over the last `steps`."""
+    if (told := getattr(trainer, "told", None)) is not None:
+        return _of_micro_batches(
+            {name: np.concatenate(values[-steps:]) for name, values in told[mode].items()}, lines_of(trainer)
+        )
     found = {}
     for name in getattr(trainer, "metric_names", ()):
         try:
@@ -48,10 +54,24 @@ def of_evaluation(trainer: Any, eval_batches: Any, told: Sequence[Mapping[str, A
 
     `first`: the step that the run goes on from.
     """
-    means = {name: _mean([each[name] for each in told]) for name in (told[0] if told else ())}
-    found = {name: mean for name, mean in means.items() if mean is not None}
+    values = {name: np.asarray([each[name] for each in told], np.float32) for name in (told[0] if told else ())}
+    found = _of_micro_batches(values, lines_of(trainer, eval_batches))
     found |= counts(trainer, first, int(trainer.train_steps), eval_batches)
     return {f"eval_{name}": value for name, value in found.items()}
+
+
+def _of_micro_batches(values: Mapping[str, np.ndarray], lines: Lines | None) -> dict[str, float]:
+    """The means of what micro-batches told, or of their rows, of which `count/chosen` and `count/rejected` tell."""
+    means = {name: _mean(each) for name, each in values.items() if not name.startswith(COUNT)}
+    found = {name: mean for name, mean in means.items() if mean is not None}
+    if lines is None or not lines.by_rows:
+        return found
+    for name in found:
+        if (rows := values.get(f"{COUNT}{name.partition('/')[2]}")) is not None:
+            found[name] = float(np.nansum(values[name] * rows) / np.nansum(rows))
+    if {"rewards/chosen", "rewards/rejected"} <= found.keys():
+        found["rewards/margins"] = found["rewards/chosen"] - found["rewards/rejected"]
+    return found
 
 
 def _mean(values: Any) -> float | None:

@@ -78,7 +78,18 @@ def _keep(trainer: Any, told: Any, buffer: Any) -> None:
         return
     trainer.metric_names = tuple(told)
     for name, value in told.items():
-        buffer.additional_metrics.setdefault(name, ([], np.mean))[0].append(value)
+        op = np.mean if value.ndim == 0 else _highest if name.endswith("_max") else _lowest
+        buffer.additional_metrics.setdefault(name, ([], op))[0].append(value)
+
+
+def _highest(values: Any) -> Any:
+    """The mean of micro-steps' highest values, (micro-batches, micro-steps); infinite where a step has no row."""
+    found = np.max(np.asarray(values), axis=0)
+    return np.mean(found[np.isfinite(found)]) if np.isfinite(found).any() else np.nan
+
+
+def _lowest(values: Any) -> Any:
+    return -_highest(-np.asarray(values))
 
 
 class _Watched:

@@ -164,7 +164,7 @@ def _sampled(run: AbstractRun, original: Any, name: str) -> type:
 
         def batch(self) -> Mapping[str, Any]:
             none = np.zeros(0, np.float32)
-            found: Mapping[str, Any] = next(self._micro([], none, none))
+            found: Mapping[str, Any] = next(self._micro([], none, dict.fromkeys(module.SHARES, none)))
             return found
 
     return Shapes

@@ -21,7 +21,6 @@ from porter.packs.training import (
     is_callback,
     parameters_of,
     rest_reads,
-    table_of,
 )
 
 PART_OF = "transformers"
@@ -37,7 +36,6 @@ STATE = frozenset(
 GIVEN = frozenset({"self", "args", "state", "control", "logs", "metrics", "model", *TOKENIZER})
 # What TRL's trainers log and the port's hooks don't, by the names in their `_metrics`.
 LOGGED_BY_TRL = re.compile(r"(?:train/)?(?:aux_loss|sampling/.*|vespo/.*)")
-OF_SAMPLES = re.compile(r"(?:train/)?(?:entropy|clip_ratio(?:/.*)?)")  # of GRPO and RLOO
 
 
 @step(Phase.WRITE, of="trainer", reads=("names",), fills=("parts",))
@@ -122,10 +120,10 @@ def _say_missing_logs(porting: Porting, definition: cst.ClassDef) -> None:
     site = porting.trainer
     if site is None or not site.qualified.startswith("trl."):
         return
-    samples = table_of(porting, site).kind in ("grpo", "rloo")
-    texts = [str(node.evaluated_value) for node in inside(definition) if isinstance(node, cst.SimpleString)]
     read = dict.fromkeys(
-        text for text in texts if LOGGED_BY_TRL.fullmatch(text) or (samples and OF_SAMPLES.fullmatch(text))
+        str(node.evaluated_value)
+        for node in inside(definition)
+        if isinstance(node, cst.SimpleString) and LOGGED_BY_TRL.fullmatch(str(node.evaluated_value))
     )
     if read:
         names = ", ".join(read)

@@ -13,6 +13,8 @@ KEEPS_SINCE = {"sft": (0, 15), "grpo": (0, 14), "rloo": (0, 22), "dpo": (0, 29),
 COUNTS_SINCE = {"sft": (0, 16), "grpo": (0, 16), "rloo": (0, 22), "dpo": (0, 29), "kto": (1, 8)}  # num_tokens
 ACCURACY_SINCE = {"sft": (0, 15), "dpo": (0, 29)}  # mean_token_accuracy
 ENTROPY_SINCE = {"sft": (0, 22), "dpo": (0, 29), "kto": (1, 8), "grpo": (0, 20), "rloo": (0, 22)}
+CLIP_RATIOS = tuple(f"clip_ratio/{of}" for of in ("low_mean", "low_min", "high_mean", "high_max", "region_mean"))
+CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
 LOGITS_SINCE = {"dpo": (0, 12), "kto": (1, 6)}
 
 
@@ -73,12 +75,31 @@ class Lines:
         return tuple(name for name, until in names.items() if self.kind == "dpo" and not self.release.since(*until))
 
     @property
+    def extremes_of_rows(self) -> bool:
+        """Whether lowest and highest clipped ratios are those of rows; before 1.9 of the means of processes."""
+        return self.release.since(1, 9)
+
+    def clips(self, loss_type: str) -> tuple[str, ...]:
+        """What lines have of the ratios that GRPO's and RLOO's losses clip."""
+        if self.kind not in ("grpo", "rloo") or not self.release.since(0, 22 if self.kind == "rloo" else 16):
+            return ()
+        if not self.release.since(0, 17):
+            return ("clip_ratio",)
+        told = self.kind == "rloo" or not self.release.since(0, 26) or loss_type in CLIPPED
+        return CLIP_RATIOS if told else ("cispo_clip_ratio",) if loss_type == "cispo" else ()
+
+    @property
     def keeps_at_evaluations(self) -> bool:
         """Whether a step that is evaluated has a line without metrics, which wait for the next (0.16 and 0.17).
 
         `log` asked there whether an evaluation was due; since then it asks whether the model is in training mode.
         """
         return self.keeps and self.release.since(0, 16) and not self.release.since(0, 18)
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether rewards and logps are means over a line's rows, not over its micro-batches (KTO before 1.6)."""
+        return self.kind == "kto" and not self.keeps
 
     @property
     def in_results(self) -> bool:
