@@ -120,6 +120,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "DPOTrainer takes texts before TRL 0.12, and the dataset has turns of a conversation: the source ends so on a "
         "GPU, too; --data FILE with texts",
     ),
+    (
+        r"NameError: name '(\w+)' is not defined",
+        "nothing makes {0} in the source, which ends so on a GPU, too, unless a line that did was left out of it",
+    ),
     (r"IndexError|DatasetGenerationError|Couldn't infer", "the rows aren't what it expects: --data FILE with its own"),
     (
         r"(?:Address already in use|EADDRINUSE)",

@@ -13,7 +13,7 @@ from .comparing.trace import Trace
 from .helping import last_error
 from .observing.remedies import REWARDS, ended_in_rewards, remedy_for
 from .observing.settings import Settings
-from .running.processes import RunFailed
+from .running.processes import UNSTARTED, RunFailed
 from .stand_ins.data.plan import KEPT
 from .stand_ins.data.repair import REPAIR
 
@@ -22,16 +22,24 @@ IN_VAIN = ", though made-up rows have {!r}"
 LACKING = re.compile(r"KeyError: ['\"](.+?)['\"]$")
 
 
-def repaired(run: Callable[..., Trace], settings: Settings, say: Callable[[str], None]) -> Trace:
+def repaired(
+    run: Callable[..., Trace], settings: Settings, say: Callable[[str], None], *, is_shown: bool = False
+) -> Trace:
     """`run(settings)`, and again with a column of made-up data or a remedy that its crash asked for, up to `REPAIRS`
     times.
 
-    A failure for want of a column that the rows have by then says so.
+    A failure for want of a column that the rows have by then says so. `is_shown`: the project shows a command line for
+    a source that was given none, with which it runs once more where it trained nothing.
     """
     for _ in range(REPAIRS):
         try:
             return run(settings)
         except RunFailed as failure:
+            if is_shown and failure.reason == UNSTARTED and not settings.as_shown:
+                say("source: trained nothing: once more with a command line that its project shows")
+                settings = replace(settings, as_shown=True)
+                _forget(Path(settings.work) / KEPT)
+                continue
             lacking = LACKING.match(last_error(failure.output))
             if lacking is not None and lacking[1] in settings.columns:
                 failure.reason += IN_VAIN.format(lacking[1])

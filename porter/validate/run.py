@@ -37,7 +37,7 @@ from .observing.settings import LATE, Settings
 from .options import DEFAULTS, Options
 from .running.processes import Limits, RunFailed, environment, hub_reachable, import_ahead, run_observed
 from .stand_ins.command_line.arguments import recorded_arguments
-from .stand_ins.command_line.command_lines import project_of
+from .stand_ins.command_line.command_lines import commands_for, project_of
 from .stand_ins.command_line.project import project_sources
 
 WORLD_SIZE = re.compile(r"WORLD_SIZE|world_size|num_processes|device_count")
@@ -197,7 +197,8 @@ def run_source(source: Path, options: Options, work: str, say: Callable[[str], N
         say=lambda line: say(f"source: {line}"),
     )
     try:
-        trace = repaired(run, settings, say)
+        is_shown = not options.arguments and bool(commands_for(source, project_of(source)))
+        trace = repaired(run, settings, say, is_shown=is_shown)
     except RunFailed as failure:
         if failure.trace is None or not failure.trace.steps:
             raise

@@ -14,13 +14,14 @@ from tests.validate import forked
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = """
-import json, runpy, sys
+import json, os, runpy, sys
 from porter.validate.stand_ins.command_line.arguments import provide_arguments
 from porter.validate.stand_ins.command_line.variables import provide_environment
 script, work, *words = sys.argv[1:]
 notes = []
 provide_environment(script, notes.append)
-words = provide_arguments(script, work, notes.append, words)
+as_shown = "AS_SHOWN" in os.environ
+words = provide_arguments(script, work, notes.append, words, as_shown=as_shown)
 sys.argv = [script, *words]
 try:
     runpy.run_path(script, run_name="__main__")
@@ -95,6 +96,20 @@ def test_the_projects_own_command_line_comes_first(tmp_path: Path) -> None:
     assert dict(eval(ran.out)) == {"model": "Qwen/Qwen3-0.6B", "epochs": 3, "output": "out", "deepspeed": None}
     assert "that of README.md: --model Qwen/Qwen3-0.6B --epochs 3" in ran.notes[0]
     assert dict(eval(run(tmp_path, text + PRINT, "--epochs", "7").out))["epochs"] == 7
+
+
+def test_a_script_that_trained_nothing_runs_with_a_command_line_that_its_project_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "README.md").write_text("accelerate launch -m train --dry-run false --port 9\n")
+    text = ARGPARSE + 'parser.add_argument("--dry-run", default="true")\n' + PRINT
+    assert run(tmp_path, text).out == "[('dry_run', 'true')]"
+    monkeypatch.setenv("AS_SHOWN", "1")
+    ran = run(tmp_path, text)
+
+    assert ran.out == "[('dry_run', 'false')]" and ran.words == ("--dry-run", "false")
+    assert "that of README.md: --dry-run false" in ran.notes[0]
+    assert run(tmp_path, text, "--dry-run", "no").out == "[('dry_run', 'no')]"
 
 
 def test_a_command_and_what_it_needs(tmp_path: Path) -> None:
@@ -297,6 +312,14 @@ def test_a_variable_without_which_the_script_stops(tmp_path: Path) -> None:
     )
 
     assert run(tmp_path, text).out == "tpu-port None here"
+
+
+def test_a_token_whose_line_was_left_out_is_made_up(tmp_path: Path) -> None:
+    text = "from os import path as key\ndef f(api_key):\n    return api_key\nprint(f(hf_token), key is not None)\n"
+    ran = run(tmp_path, text)
+
+    assert ran.out == "tpu-port True"
+    assert ran.notes == ["hf_token, which the script reads and nowhere makes, was made up: tpu-port"]
 
 
 def test_a_script_that_streams_is_told_how_long_it_trains(tmp_path: Path) -> None:

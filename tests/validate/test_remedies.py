@@ -11,7 +11,7 @@ import pytest
 from porter.validate.made_up_again import repaired
 from porter.validate.observing.remedies import INPUT_GRADIENTS, MIXED_ROWS, SHORT_ROWS, remedy_for, said_of
 from porter.validate.observing.settings import Settings
-from porter.validate.running.processes import RunFailed
+from porter.validate.running.processes import UNSTARTED, RunFailed
 from porter.validate.stand_ins.data.plan import KEPT, DataPlan
 
 from . import forked
@@ -72,6 +72,19 @@ def test_a_source_runs_once_more_with_a_remedy_and_no_third_time(tmp_path: Path)
         repaired(run, Settings(work=str(tmp_path), steps=1), said.append)
     assert runs == ["", INPUT_GRADIENTS]
     assert said == [f"source: ended with {NO_GRADIENT}: once more with {INPUT_GRADIENTS}"]
+
+
+def test_a_source_that_trained_nothing_runs_once_more_as_its_project_shows_it(tmp_path: Path) -> None:
+    runs: list[bool] = []
+
+    def run(settings: Settings) -> Any:
+        runs.append(settings.as_shown)
+        raise RunFailed("source", UNSTARTED, "", folder=tmp_path)
+
+    for is_shown in (False, True):
+        with pytest.raises(RunFailed, match="no trainer was started"):
+            repaired(run, Settings(work=str(tmp_path)), lambda line: None, is_shown=is_shown)
+    assert runs == [False, False, True]
 
 
 def test_short_rows_are_within_the_scripts_limit_and_the_verdict_says_why(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ class Settings:
     `remedy` is what a crash before asked for (see `remedies.py`): the error that it prevents is `ended_with`.
     `capability` is the compute capability of the GPU that the source sees, `unsloth` the release that it
     names, `unsloth_day` the day after which none was out that it was run with. `keeps_dropout`: its trainers of
-    preferences had no switch for dropout, where the release that it runs on has one, on.
+    preferences had no switch for dropout, where the release that it runs on has one, on. `as_shown`: with the command
+    line that its project shows for it, as it trained nothing without one.
     """
 
     work: str
@@ -62,6 +63,7 @@ class Settings:
     unsloth: str = ""
     unsloth_day: str = ""
     keeps_dropout: bool = False
+    as_shown: bool = False
 
     def save(self, path: str | Path) -> None:
         Path(path).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")

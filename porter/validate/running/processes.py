@@ -53,6 +53,9 @@ UNFUSED_IN = ("0.10.",)  # releases of jaxlib that have it
 Process = subprocess.Popen[bytes] | preloading.Forked
 
 
+UNSTARTED = "ended without training: no trainer was started"
+
+
 class RunFailed(Exception):
     """A script that didn't end well: `side` is "source" or "port", `output` its own traceback or last lines.
 
@@ -170,7 +173,7 @@ def _idle(program: Program | None, folder: Path) -> str:
             cell, line = program.place(number)
             started = f"{found[0].strip()} in {f'cell {cell}' if cell else f'line {line}'}"
             return f"ended without training, which is started by {started}, another program"
-    return "ended without training: no trainer was started"
+    return UNSTARTED
 
 
 def import_ahead(

@@ -108,7 +108,7 @@ def main() -> int:
     loop = patch_loops(observer)
     provide_environment(script, substitutes.note)
     answer_questions(substitutes.note)
-    arguments = provide_arguments(script, settings.work, substitutes.note, arguments)
+    arguments = provide_arguments(script, settings.work, substitutes.note, arguments, as_shown=settings.as_shown)
     keep_to_copy(settings, substitutes)
     begin_alike(settings.sources, substitutes.note)
     tell_alike(Path(settings.work), substitutes.note)

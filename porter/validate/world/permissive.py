@@ -13,6 +13,8 @@ from pathlib import PurePath
 from types import FrameType, FunctionType
 from typing import Any, Self
 
+EVENT = ("args", "state", "control")  # what a trainer gives its callbacks by place
+
 
 class Permissive(str):
     """Stands for the object of dotted name `path`, such as `wandb.run.summary`; its text is that name.
@@ -31,6 +33,8 @@ class Permissive(str):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and not kwargs and isinstance(args[0], FunctionType | type):
             return args[0]
+        if len(args) == len(EVENT) and str(self).rpartition(".")[2].startswith("on_"):
+            return None  # an event of a trainer's callback, which takes any other answer for its control
         return Permissive(str(self))
 
     def __bool__(self) -> bool:

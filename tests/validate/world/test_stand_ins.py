@@ -146,6 +146,15 @@ print("logged", "swanlab" in sys.modules)
     assert run(tmp_path, text).splitlines()[0] == "logged True"
 
 
+def test_a_trackers_callback_leaves_a_trainers_control_as_it_is(tmp_path: Path) -> None:
+    text = """
+from swanlab.integration.huggingface import SwanLabCallback
+callback = SwanLabCallback(project="p")
+print(callback.on_log(None, None, None, model=None), callback.on_log("told").sent)
+"""
+    assert run(tmp_path, text).splitlines()[0].startswith("None swanlab")
+
+
 def test_a_port_writes_to_no_tensorboard_that_is_not_installed(tmp_path: Path) -> None:
     text = "from torch.utils.tensorboard import SummaryWriter\nSummaryWriter('x').add_scalar('a', 1)\nprint('on')\n"
     assert run(tmp_path, text).splitlines()[0] == "on"

@@ -35,7 +35,7 @@ class Arguments:
     """The words of one script's run, and what had to be made up for it. `note` gets a line for each."""
 
     def __init__(self, script: Path, work: Path, note: Callable[[str], None]) -> None:
-        self.script, self.work, self.note = script, work, note
+        self.script, self.work, self.note, self.as_shown = script, work, note, False
         try:
             self.text = script.read_text(encoding="utf-8", errors="replace")
         except OSError:
@@ -101,15 +101,17 @@ def recorded_arguments(work: str | Path) -> tuple[str, ...]:
 
 
 def provide_arguments(
-    script: str | Path, work: str | Path, note: Callable[[str], None], given: Sequence[str]
+    script: str | Path, work: str | Path, note: Callable[[str], None], given: Sequence[str], *, as_shown: bool = False
 ) -> list[str]:
     """Let this process' parsers make up what `script` needs, and return the words that it starts with.
 
-    Those are `given`, with what it takes from `sys.argv` by number. A script that needs nothing runs as it would.
+    Those are `given`, with what it takes from `sys.argv` by number. A script that needs nothing runs as it would, or
+    `as_shown`, with a command line that its project has for it.
     """
     from .arguments_of_libraries import patch_libraries
 
     arguments = Arguments(Path(script), Path(work), note)
+    arguments.as_shown = as_shown
     words = list(given)
     by_number = words_by_number(arguments.tree)
     if len(words) < len(by_number):
@@ -173,7 +175,7 @@ def patch_argparse(arguments: Arguments) -> None:
 
         complaint, parsed, completed = attempt(given)
         missing = _missing(self, complaint, parsed, arguments)
-        if not missing and not probing and (shown := _of_another_model(self, given, parsed, arguments, attempt)):
+        if not missing and not probing and (shown := _shown(self, given, parsed, arguments, attempt)):
             arguments.take(*shown)
             return original(self, shown[0], namespace, **kwargs)
         if not missing and completed == given:
@@ -264,20 +266,21 @@ def _missing(
     return required or [action for action in parser._actions if action.required]
 
 
-def _of_another_model(
+def _shown(
     parser: argparse.ArgumentParser,
     given: list[str],
     parsed: Any,
     arguments: Arguments,
     attempt: Callable[[list[str]], tuple[str, Any, list[str]]],
 ) -> tuple[list[str], str] | None:
-    """The project's command line and where it is from, where the script's own default is a model that Tunix lacks."""
+    """The project's command line and where it is from, where it is to be taken or the script's own default is a model
+    that Tunix lacks."""
     names = [action.dest for action in parser._actions if action.option_strings and is_model(action.dest)]
     foreign = [name for name in names if foreign_name(str(getattr(parsed, name, "")))]
-    for shown in arguments.commands if foreign else ():
+    for shown in arguments.commands if foreign or arguments.as_shown else ():
         words = _without(_known(parser, list(shown.words)), given)
         complaint, found, completed = attempt([*given, *words])
-        if not complaint and not any(foreign_name(str(getattr(found, name, ""))) for name in foreign):
+        if words and not complaint and not any(foreign_name(str(getattr(found, name, ""))) for name in foreign):
             return completed, f"the command line is that of {shown.where}: {' '.join(words)}"
     return None
 

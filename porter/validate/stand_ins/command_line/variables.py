@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import os
+import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ....errors import InputError
+from ....source.notebooks.program import program_text
 from .command_lines import project_of
 from .made_up_values import number_value, text_value
 from .script_needs import assigned_at, caught, insisted_on, put_back
 
+SECRET = re.compile(r"(?:^|_)(?:token|api_?key|secret|password)$", re.IGNORECASE)
 # One process: what torch's launcher would say of it. Nothing is told of these.
 ALONE = {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
 ALONE |= {"RANK": "0", "LOCAL_RANK": "0", "GROUP_RANK": "0", "NODE_RANK": "0"}
@@ -68,6 +73,26 @@ def provide_environment(script: str | Path, note: Callable[[str], None]) -> None
     os.environ.__class__.__getitem__ = getitem  # type: ignore[method-assign]
     os.environ.__class__.get = answered  # type: ignore[method-assign, assignment]
     _provide_dotenv(note)
+    for name in sorted(unmade_secrets(script)):
+        setattr(builtins, name, text_value(name))
+        note(f"{name}, which the script reads and nowhere makes, was made up: {text_value(name)}")
+
+
+def unmade_secrets(script: str | Path) -> set[str]:
+    """Names of tokens and keys that a script reads and nowhere makes: their line was left out of what was published."""
+    try:
+        tree = ast.parse(program_text(Path(script)))
+    except (OSError, SyntaxError, ValueError, InputError):
+        return set()
+    nodes = [*ast.walk(tree)]
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in nodes):
+        return set()
+    read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    made = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    made |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    made |= {(node.asname or node.name).split(".")[0] for node in nodes if isinstance(node, ast.alias)}
+    made |= {getattr(node, "name", None) for node in nodes if not isinstance(node, ast.alias)}  # functions, classes
+    return {name for name in read - made if SECRET.search(name)}
 
 
 class _Held(OrderedDict[str, str | None]):
