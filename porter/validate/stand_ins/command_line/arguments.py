@@ -20,6 +20,7 @@ from typing import Any
 
 from ....source.project.other_models import foreign_name
 from .command_lines import LEFT_OUT, Shown, commands_for, configs_of, project_of
+from .json_settings import document_for, read_as_json
 from .made_up_values import TRUE, is_config, is_model, word_for
 from .project import project_sources
 from .script_needs import insisted_on, read_unasked, streams, words_by_number
@@ -71,7 +72,12 @@ class Arguments:
         return [str(path) for path, _ in configs_of(self.script, project_of(self.script))]
 
     def word(self, name: str, kind: Any = None, choices: Sequence[Any] = (), help: str = "") -> str:
-        """A word for the setting `name`: see `word_for`; for a configuration file, one that the project has."""
+        """A word for the setting `name`: see `word_for`; for a configuration, one that the project has."""
+        if not choices and name in read_as_json(self.tree):
+            document, where = document_for(self.script, project_of(self.script))
+            if where:
+                self.note(f"{name}, which the script reads as JSON, is a dictionary of {where}")
+            return document
         if not choices and kind in (None, str, Path) and is_config(name) and self.configs:
             return self.configs[0]
         return word_for(name, kind, choices, help, self.text)

@@ -91,7 +91,7 @@ def unmade_secrets(script: str | Path) -> set[str]:
     made = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     made |= {node.arg for node in nodes if isinstance(node, ast.arg)}
     made |= {(node.asname or node.name).split(".")[0] for node in nodes if isinstance(node, ast.alias)}
-    made |= {getattr(node, "name", None) for node in nodes if not isinstance(node, ast.alias)}  # functions, classes
+    made |= {str(getattr(node, "name", "")) for node in nodes if not isinstance(node, ast.alias)}  # functions, classes
     return {name for name in read - made if SECRET.search(name)}
 
 
