@@ -112,6 +112,23 @@ def test_a_script_that_trained_nothing_runs_with_a_command_line_that_its_project
     assert run(tmp_path, text, "--dry-run", "no").out == "[('dry_run', 'no')]"
 
 
+def test_a_setting_that_is_read_as_json_is_a_dictionary_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "start.py").write_text(
+        "other = {'model_name': 'a'}\nconfig = {'model_name': 'b', 'lora': {'r': 8}, 'out': f'{bucket}/x', 'lr': 1}\n"
+    )
+    text = ARGPARSE + (
+        'import json\nparser.add_argument("--config_json", required=True, help="the whole configuration")\n'
+        "config = json.loads(parser.parse_args().config_json)\n"
+        'print(config["model_name"], config["lora"], "out" in config)\n'
+    )
+    ran = run(tmp_path, text)
+
+    assert ran.out == "b {'r': 8} False"
+    assert "config_json, which the script reads as JSON, is a dictionary of start.py" in ran.notes
+    (tmp_path / "start.py").unlink()
+    assert run(tmp_path, text.replace("config[", "config.get(").replace('"],', '"),')).out == "None None False"
+
+
 def test_a_command_and_what_it_needs(tmp_path: Path) -> None:
     text = ARGPARSE + (
         'commands = parser.add_subparsers(dest="command", required=True)\n'

@@ -22,6 +22,11 @@ from transformers import TrainingArguments
 from porter.validate.observing.settings import Settings
 from porter.validate.torch_side.observe_torch import patch_arguments
 notes = SimpleNamespace(note=lambda line: None, output=lambda path: sys.argv[1])
+made = TrainingArguments.__post_init__
+def off_in_one_process(self):  # as transformers 4.46 to 4.56 have it
+    made(self)
+    self.average_tokens_across_devices = False
+TrainingArguments.__post_init__ = off_in_one_process
 patch_arguments(Settings(work=sys.argv[1], steps=2, dtype="float32"), notes)
 first = TrainingArguments("out", save_strategy="epoch")
 again = TrainingArguments(**{**first.to_dict(), "accelerator_config": None})
@@ -36,6 +41,7 @@ setattr(again, "report_to", ["tensorboard"])
 setattr(again, "load_best_model_at_end", True)
 without_reports(again)
 print(again.report_to, asked_in_the_end(again)["best"], again.load_best_model_at_end)
+print(again.average_tokens_across_devices)
 """
 
 
@@ -43,10 +49,11 @@ def test_arguments_made_of_others_still_ask_for_checkpoints(tmp_path: Path) -> N
     done = forked.run(TEXT, tmp_path, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    first, assigned, off = done.stdout.splitlines()
+    first, assigned, off, averages = done.stdout.splitlines()
     assert first.split() == ["epoch", "epoch", "no"]
     assert assigned.split() == ["elsewhere", "steps", "no", "elsewhere"]  # saving itself stays off
     assert off == "[] True False"  # so do trackers and the best checkpoint
+    assert averages == "True"  # of the processes that one stands for
 
 
 def test_an_empty_output_dir_is_the_current_folder() -> None:
