@@ -26,7 +26,7 @@ REASON = "a TPU machine has no CUDA"
 FIX = "Take it out: nothing in the port reads CUDA."
 
 
-@step(Phase.ANSWER, fills=("claimed names",))
+@step(Phase.ANSWER, fills=("claimed names",), anywhere=True)
 def answer_cuda_folders(porting: Porting) -> None:
     """Reads that only print say that nothing is set; what ends the port is an error at its line."""
     module = porting.module

@@ -49,7 +49,7 @@ REASON = "set by the GPU's launcher alone: what one process had"
 FIX = "Leave it out, or set it where the port is started."
 
 
-@step(Phase.ANSWER, reads=("number of processes",))
+@step(Phase.ANSWER, reads=("number of processes",), anywhere=True)
 def answer_launcher_variables(porting: Porting) -> None:
     """Reads get what one process had; what ends the port is named. `WORLD_SIZE` where its number isn't told."""
     if "environ" not in porting.module.text and "getenv" not in porting.module.text:

@@ -70,7 +70,7 @@ SCRIPTS = {
 FORMER = {name.rpartition("/")[2]: name for name in SCRIPTS}
 
 
-@step(Phase.NAME)
+@step(Phase.NAME, anywhere=True)
 def name_dataset_scripts(porting: Porting) -> None:
     """A finding for each load that ends, or may."""
     module = porting.module

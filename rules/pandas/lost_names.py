@@ -42,7 +42,7 @@ OF_METHODS = {"fillna": {"method": ".ffill() and .bfill() do the same"}}
 SPELLED = {"to_csv": {"line_terminator": "lineterminator"}}
 
 
-@step(Phase.NAME)
+@step(Phase.NAME, anywhere=True)
 def replace_lost_names(porting: Porting) -> None:
     """Names that are gone become those that do the same, or are named."""
     module = porting.module

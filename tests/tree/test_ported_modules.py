@@ -157,3 +157,61 @@ def test_a_line_that_a_message_names_is_that_of_its_file(tmp_path: Path) -> None
     port = port_script(tmp_path / "train.py")
     said = [finding.message for finding in port.findings if "What the loop prints and logs" in finding.message]
     assert len(said) == 1 and "(line 18)" in said[0], [str(finding) for finding in port.findings]
+
+
+ROWS_OF_A_SCRIPT = """\
+from datasets import load_dataset
+
+
+def load_rows():
+    return load_dataset("samsum", split="train")
+
+
+def load_others():
+    return load_dataset("json", data_files="others.jsonl", split="train")
+"""
+OWN_ROWS = 'load_dataset("json", data_files="rows.jsonl", split="train")'
+
+
+@pytest.mark.parametrize(
+    ("taken", "module", "ends"),
+    [
+        ("load_rows", ROWS_OF_A_SCRIPT, True),
+        ("load_others", ROWS_OF_A_SCRIPT, False),
+        ("load_rows", ROWS_OF_A_SCRIPT.replace('"samsum"', '"imdb"'), False),
+        ("load_rows", ROWS_OF_A_SCRIPT.replace('"samsum"', '"imdb"') + "\n\nprint(load_dataset('samsum'))\n", True),
+    ],
+    ids=["reached", "not reached", "no script", "at its top"],
+)
+def test_a_load_that_ends_in_a_module_that_the_run_comes_to(
+    taken: str, module: str, ends: bool, tmp_path: Path
+) -> None:
+    imports = f"from rows import {taken}\nfrom transformers import AutoTokenizer"
+    load = '"Qwen/Qwen3-0.6B", AutoTokenizer.from_pretrained'
+    port = ported(tmp_path, imports, load, changed=(OWN_ROWS, f"{taken}()"), rows=module)
+    assert port.status == ("partial" if ends else "ported")
+    assert any("rows.py:" in each.message and "samsum" in each.message for each in port.findings) is ends
+
+
+def test_what_ends_in_a_module_that_cant_be_written_beside(tmp_path: Path) -> None:
+    rows = """\
+import os
+
+import torch
+from datasets import load_dataset
+
+ROOT = os.path.dirname(__file__)
+
+
+def load_rows():
+    load_dataset("samsum")
+    print(torch.zeros(2).to("cuda"))
+    return load_dataset("json", data_files="rows.jsonl", split="train")
+"""
+    imports = "from transformers import AutoTokenizer\nfrom inner.rows import load_rows"
+    load = '"Qwen/Qwen3-0.6B", AutoTokenizer.from_pretrained'
+    port = ported(tmp_path, imports, load, changed=(OWN_ROWS, "load_rows()"), inner__rows=rows)
+    assert (port.status, port.modules) == ("partial", ())
+    said = sorted(each.message for each in port.findings if each.message.startswith("inner/rows.py:"))
+    for line, (each, end) in enumerate(zip(said, ("gone from the Hub", "the port ends here"), strict=True), 10):
+        assert each.startswith(f"inner/rows.py:{line}: ") and end in each

@@ -44,7 +44,8 @@ class Step:
     """A function and what it was declared to do; `of` is what it is called with, each trainer or the file.
 
     One of a pack has the pack's name, its file and line, and the id of its `rule`, with which it is left out; no rule
-    where it is a part of the pack itself.
+    where it is a part of the pack itself. `anywhere`: what it names ends the port in whichever module of the project
+    it stands, also in one that stays as it is.
     """
 
     run: Callable[..., Any]
@@ -57,6 +58,7 @@ class Step:
     pack: str = ""
     path: Path | None = None
     line: int = 0
+    anywhere: bool = False
 
     def __hash__(self) -> int:
         """Of the function alone: tuples of all steps are looked up many times a port."""
@@ -83,11 +85,12 @@ def step(
     reads: tuple[str, ...] = (),
     fills: tuple[str, ...] = (),
     settles: tuple[str, ...] = (),
+    anywhere: bool = False,
 ) -> Callable[[Function], Function]:
     """Declare a function to be a step; it stays the function that it is."""
 
     def declared(function: Function) -> Function:
-        function.step = Step(function, phase, of, reads, fills, settles)  # type: ignore[attr-defined]
+        function.step = Step(function, phase, of, reads, fills, settles, anywhere=anywhere)  # type: ignore[attr-defined]
         return function
 
     return declared

@@ -35,15 +35,14 @@ class ReachedCode:
     def changes(self, file: Path, edits: Iterable[Edit]) -> bool:
         """Whether a module's edits change what runs. Those that only add lines, an import or a mesh, serve others."""
         text = self._texts[file]
-        unreached = [
-            range(_first_line(node), (node.end_lineno or node.lineno) + 1)
-            for node in self._definitions(file)
-            if node.name not in self._words
-        ]
         return any(
-            not _only_adds(text[edit.start : edit.end], edit.new) and not any(edit.line in lines for lines in unreached)
-            for edit in edits
+            not _only_adds(text[edit.start : edit.end], edit.new) and self.reaches(file, edit.line) for edit in edits
         )
+
+    def reaches(self, file: Path, line: int) -> bool:
+        """Whether a line of a module stands in none of the definitions that no run comes to."""
+        unreached = (node for node in self._definitions(file) if node.name not in self._words)
+        return not any(_first_line(node) <= line <= (node.end_lineno or node.lineno) for node in unreached)
 
     def _definitions(self, file: Path) -> list[Definition]:
         """The functions and classes at a module's top, but for those that a decorator may have kept somewhere."""

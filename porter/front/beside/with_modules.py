@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from ...source.module import Module
 from ...source.parsing import read_module
 from ...source.project.around import tree_around
 from ...source.project.modules import find_project_file
+from .ends_in_modules import ends_in_modules, with_ends
 from .packages_before import run_before, said_before
 from .reached_code import ReachedCode
 from .renamed_imports import Renaming, renamed
@@ -57,9 +58,11 @@ def _with_what_it_imports(path: Path, module: Module, options: Options) -> Port:
     whole = port_module(tree.merged(script), options)
     if alone.status == "ported" and not whole.modules:
         return alone
-    if RANKS.get(whole.status) is None or _worse(whole) > _worse(alone):
-        return alone
-    return with_modules(tree, script, whole) or _without_modules(path, alone, whole)
+    ends = ends_in_modules(tree, script, whole, options)
+    said = {finding for _, finding in ends}
+    if RANKS.get(whole.status) is None or _worse(whole, said) > _worse(alone):
+        return with_ends(alone, tree, script, ends)
+    return with_modules(tree, script, whole) or with_ends(_without_modules(path, alone, whole), tree, script, ends)
 
 
 def _without_modules(path: Path, alone: Port, whole: Port) -> Port:
@@ -77,10 +80,14 @@ def _without_modules(path: Path, alone: Port, whole: Port) -> Port:
     return replace(alone, status="partial", recipe=recipe)
 
 
-def _worse(port: Port) -> tuple[int, int]:
-    """How much of a port is left to do: its status, then its errors."""
-    errors = sum(finding.severity == "error" for each in (port, *port.modules) for finding in each.findings)
-    return RANKS.get(port.status, len(RANKS)), errors
+def _worse(port: Port, aside: Collection[Finding] = ()) -> tuple[int, int]:
+    """How much of a port is left to do: its status, then its errors, but for those of its modules that hold whether or
+    not these are ported."""
+    errors = [finding for finding in port.findings if finding.severity == "error"]
+    held = [finding for each in port.modules for finding in each.findings if finding.severity == "error"]
+    left = [*errors, *(finding for finding in held if finding not in aside)]
+    is_whole = port.status == "partial" and not left and len(held) > 0
+    return 0 if is_whole else RANKS.get(port.status, len(RANKS)), len(left)
 
 
 def with_modules(tree: SourceTree, script: Path, whole: Port) -> Port | None:

@@ -24,7 +24,7 @@ SCHEDULERS = {
 OF_AN_APP = ("function", "cls")
 
 
-@step(Phase.NAME)
+@step(Phase.NAME, anywhere=True)
 def name_asked_gpus(porting: Porting) -> None:
     """An error for every call of a scheduler that asks for a GPU by a number, a name or True."""
     module = porting.module

@@ -42,13 +42,18 @@ def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
     if isinstance(module.scope(function).node, cst.ClassDef):
         return True
     uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
-    uses = [use for use in uses if not porting.covered(module.span(use)[0])]
-    calls = [call for call in calls_of(module, function) if not porting.covered(module.span(call)[0])]
+    uses = [use for use in uses if _stays(porting, use)]
+    calls = [call for call in calls_of(module, function) if _stays(porting, call)]
     if depth >= MAX_DEPTH or len(uses) > len(calls):
         return bool(uses)
     if not uses:  # another file calls the function that trains
         return any(function in module.ancestors(site.node) for site in porting.sites if site.role == "trainer")
     return any(is_reached(porting, call, depth + 1) for call in calls)
+
+
+def _stays(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether the port has a node where it stands, or in what is written there or elsewhere: the rows of a trainer."""
+    return not porting.covered(porting.module.span(node)[0]) or porting.repeats(node)
 
 
 def _goes_on(porting: Porting, holder: cst.Try) -> bool:

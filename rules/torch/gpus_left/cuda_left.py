@@ -50,7 +50,7 @@ BY_RUNTIME = "rt.load_model(...) and rt.generate(...) load and use a model of a 
 FIX = "Take it out, give what the GPU run had, or put it under `if torch.cuda.is_available():`."
 
 
-@step(Phase.NAME, reads=("gpu tests",))
+@step(Phase.NAME, reads=("gpu tests",), anywhere=True)
 def name_cuda_left(porting: Porting) -> None:
     """An error for every call that raises without a GPU, where nothing keeps the port from it."""
     module = porting.module

@@ -20,7 +20,7 @@ ID = "TP539"
 FIX = "Take it out, or put it into a `try` that says what holds without a GPU; `tpu-info` shows what TPU chips do."
 
 
-@step(Phase.NAME, reads=("gpu tests",))
+@step(Phase.NAME, reads=("gpu tests",), anywhere=True)
 def name_drivers_left(porting: Porting) -> None:
     """An error for every import of such a package that stays and every call of nvidia-smi that ends the port."""
     module = porting.module

@@ -48,7 +48,7 @@ GIVES_BACK = frozenset("merge_and_unload unload eval cpu to half float bfloat16"
 OWN_METHOD = re.compile(r"(?m)^\s+def push_to_hub\(\s*self\b")
 
 
-@step(Phase.NAME, reads=("columns",), fills=("keywords of the Hub",))
+@step(Phase.NAME, reads=("columns",), fills=("keywords of the Hub",), anywhere=True)
 def rename_keywords(porting: Porting) -> None:
     """Gives calls that the port keeps the keywords that its libraries know."""
     module = porting.module

@@ -33,7 +33,7 @@ GONE = frozenset(
 )
 
 
-@step(Phase.NAME, reads=("columns",), fills=("methods of tokenizers",))
+@step(Phase.NAME, reads=("columns",), fills=("methods of tokenizers",), anywhere=True)
 def call_tokenizers(porting: Porting) -> None:
     """Calls that the port keeps are of today's tokenizers."""
     module = porting.module
@@ -58,7 +58,7 @@ def call_tokenizers(porting: Porting) -> None:
                 porting.edit(*module.span(arg.value), '"max_length"', ID, "today's name of it")
 
 
-@step(Phase.NAME, reads=("columns",), fills=("attributes of tokenizers",))
+@step(Phase.NAME, reads=("columns",), fills=("attributes of tokenizers",), anywhere=True)
 def name_attributes(porting: Porting) -> None:
     """Attributes of tokenizers that the port reads or sets have today's names."""
     module = porting.module
