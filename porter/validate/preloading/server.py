@@ -10,10 +10,12 @@ A connection that is closed ends its process; the end of this process's standard
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import gc
 import importlib
+import io
 import json
 import os
 import runpy
@@ -22,11 +24,14 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 from importlib.machinery import PathFinder
+from typing import NoReturn
 
 HIDDEN, SHOWN = "-", "+"  # before a module that has to look missing to those that are imported in between
 PR_SET_CHILD_SUBREAPER = 36
 LONGEST = 1 << 22  # bytes of a request
+END = os._exit  # a notebook's cells get another
 
 
 def preload(names: list[str]) -> None:
@@ -227,13 +232,30 @@ def main() -> None:
     if request is None:
         return
     become(request, server.path)
+    status: object = 0
     try:
         runpy.run_module(str(request["module"]), run_name="__main__", alter_sys=True)
-    except SystemExit:
-        raise
+    except SystemExit as leaving:
+        status = leaving.code
     except BaseException:
         sys.excepthook(*sys.exc_info())  # a script may have its own
-        raise SystemExit(1) from None
+        status = 1
+    leave(status)
+
+
+def leave(status: object) -> NoReturn:
+    """End this fork as an interpreter ends, but for taking its modules apart: that writes to all that was shared."""
+    if status is not None and not isinstance(status, int):
+        print(status, file=sys.stderr)
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for what a script still has running
+    atexit._run_exitfuncs()
+    for file in (sys.stdout, sys.stderr, *gc.get_objects()):  # those that nobody closed, too
+        if isinstance(file, (io.TextIOWrapper, io.BufferedWriter)):
+            with contextlib.suppress(OSError, ValueError):
+                file.flush()
+    ctypes.CDLL(None).fflush(None)
+    END((status or 0) & 0xFF)
 
 
 if __name__ == "__main__":
