@@ -54,11 +54,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Recorded
     """`recorded("sft_lora_qwen3", mesh=(2, 4))`: that script's trace under TRL, made once a session."""
     made: dict[tuple[object, ...], Recorded] = {}
 
-    def record(name: str, *, steps: int, mesh: tuple[int, int], processes: int = 1) -> Recorded:
-        key = (name, steps, mesh, processes)
+    def record(
+        name: str, *, steps: int, mesh: tuple[int, int], processes: int = 1, model: Path | None = None
+    ) -> Recorded:
+        key = (name, steps, mesh, processes, model)
         if key not in made:
             work = tmp_path_factory.mktemp(name)
-            options = Options(steps=steps, mesh=mesh, processes=processes)
+            options = Options(steps=steps, mesh=mesh, processes=processes, model=model)
             trace, _ = run_source(SCRIPTS / f"{name}.py", options, str(work), lambda line: None)
             made[key] = Recorded(trace, options, work, SCRIPTS / f"{name}_tunix.py")
         return made[key]

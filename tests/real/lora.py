@@ -42,9 +42,14 @@ def logits(model: nnx.Module, ids: np.ndarray) -> np.ndarray:
     return np.asarray(out, np.float32)
 
 
+def few(name: str) -> dict[str, int]:
+    """Settings of a tiny model with a layer of each layout: Gemma 3's local and global ones hold the same weights."""
+    return {"num_hidden_layers": 2} if name == "gemma3" else {}
+
+
 def random_adapter(name: str, settings: dict[str, Any]) -> tuple[Any, dict[str, np.ndarray]]:
-    """A tiny model in PEFT with a random adapter, B included, and its state dict."""
-    wrapped = peft.get_peft_model(models.hf_model(name), peft.LoraConfig(**settings))
+    """A tiny model in PEFT, see `few`, with a random adapter, B included, and its state dict."""
+    wrapped = peft.get_peft_model(models.hf_model(name, **few(name)), peft.LoraConfig(**settings))
     torch.manual_seed(1)
     for key, parameter in wrapped.named_parameters():
         if "lora_" in key:

@@ -49,14 +49,20 @@ def as_text(row: dict[str, Any]) -> str:
 
 
 def sft(
-    tiny: Callable[..., Path], tmp_path: Path, data: list[dict[str, Any]], *, model: str = "qwen3", **settings: Any
+    tiny: Callable[..., Path],
+    tmp_path: Path,
+    data: list[dict[str, Any]],
+    *,
+    model: str = "qwen3",
+    layers: int = 1,
+    **settings: Any,
 ) -> Any:
-    """A TRL trainer on a tiny model, on the CPU."""
+    """A TRL trainer on a tiny model of one layer, unless a test asks what several compute, on the CPU."""
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import SFTConfig, SFTTrainer
 
-    folder = tiny(model)
+    folder = tiny(model, num_hidden_layers=layers)
     trainer_settings = {
         k: settings.pop(k) for k in ("formatting_func", "eval_dataset", "data_collator") if k in settings
     }

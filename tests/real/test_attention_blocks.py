@@ -34,7 +34,7 @@ def test_packed_rows_have_the_same_loss_and_gradients(name, tiny, tiny_mesh):
         "documents": np.array([2, 2], np.int32),
     }
     mesh = tiny_mesh(2, 4)
-    model = rt.load_model(tiny(name), mesh)
+    model = rt.load_model(tiny(name, num_hidden_layers=2), mesh)  # the last two: a local and a global one
 
     def loss(model):
         return rt.token_loss(model, **rt.model_inputs(batch))

@@ -28,7 +28,7 @@ def test_chunks_change_neither_loss_nor_gradients(tiny: Any, tiny_mesh: Any, fam
     from porter.runtime.models.rematerialize import remat
 
     mesh = tiny_mesh(1, 1)
-    model = load_model(tiny(family), mesh, dtype=jnp.float32)
+    model = load_model(tiny(family, num_hidden_layers=1), mesh, dtype=jnp.float32)
     model = remat(apply_peft(model, {"r": 4, "target_modules": "all-linear", "init_lora_weights": False}, mesh, seed=0))
     config = model.config
     tokens = np.random.default_rng(0).integers(0, 500, (2, 64)).astype(np.int32)

@@ -31,7 +31,7 @@ from porter.runtime.saving.adapters import load_adapter, save_adapter
 from porter.runtime.saving.checkpoints import fresh_dir, resume_dir
 from tests import tiny as models
 from tests.real.long import mostly_long
-from tests.real.lora import logits, random_adapter, train
+from tests.real.lora import few, logits, random_adapter, train
 
 pytestmark = pytest.mark.real
 
@@ -70,17 +70,18 @@ def test_peft_to_tunix_to_orbax_to_peft(name: str, tiny: Callable[..., Path], ti
     mesh = tiny_mesh(2, 1)
     settings = {"r": 3, "lora_alpha": 9, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
     wrapped, state = random_adapter(name, settings)
-    model = load_adapter(apply_peft(load_model(tiny(name), mesh), settings, mesh, seed=0), state)
+    base = tiny(name, **few(name))
+    model = load_adapter(apply_peft(load_model(base, mesh), settings, mesh, seed=0), state)
     run = save(model, tmp_path / "run")
 
-    adapter = export(run, tiny(name), tmp_path / "adapter")
-    merged = export(run, tiny(name), tmp_path / "merged", Options(merged=True))
+    adapter = export(run, base, tmp_path / "adapter")
+    merged = export(run, base, tmp_path / "merged", Options(merged=True))
 
     back = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
     assert back.keys() == state.keys()
     assert all(np.array_equal(back[key], state[key]) and back[key].dtype == np.float32 for key in state)
     assert adapter.linears == merged.linears == len(state) // 2
-    loaded = peft.PeftModel.from_pretrained(models.hf_model(name), tmp_path / "adapter")
+    loaded = peft.PeftModel.from_pretrained(models.hf_model(name, **few(name)), tmp_path / "adapter")
     assert all(torch.equal(value, wrapped.state_dict()[key]) for key, value in loaded.state_dict().items())
     with mesh:
         tunix = logits(model, IDS)

@@ -26,7 +26,7 @@ from porter.runtime.saving.save_model import save_model
 from tests import tiny as models
 
 from .long import long, mostly_long
-from .lora import FAMILIES, LAYOUTS, SEVEN, batches, fitting, logits, random_adapter, small, token_loss
+from .lora import FAMILIES, LAYOUTS, SEVEN, batches, few, fitting, logits, random_adapter, small, token_loss
 
 pytestmark = pytest.mark.real
 
@@ -105,7 +105,7 @@ def test_an_adapter_goes_to_tunix_and_back(
     mesh = tiny_mesh(*fitting(name))
     settings = {"r": 3, "lora_alpha": 9, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
     wrapped, state = random_adapter(name, settings)
-    model = apply_peft(load_model(tiny(name), mesh), settings, mesh, seed=0)
+    model = apply_peft(load_model(tiny(name, **few(name)), mesh), settings, mesh, seed=0)
 
     load_adapter(model, state)
     back = adapter_state(model)
@@ -113,7 +113,7 @@ def test_an_adapter_goes_to_tunix_and_back(
     assert back.keys() == state.keys()
     assert all(np.array_equal(back[key], state[key]) for key in state)
     save_adapter(model, tmp_path / "adapter")
-    loaded = peft.PeftModel.from_pretrained(models.hf_model(name), tmp_path / "adapter")
+    loaded = peft.PeftModel.from_pretrained(models.hf_model(name, **few(name)), tmp_path / "adapter")
     assert all(torch.equal(v, wrapped.state_dict()[k]) for k, v in loaded.state_dict().items())
     ids = np.random.default_rng(0).integers(8, models.VOCAB - 16, (2, 24)).astype(np.int32)
     with torch.no_grad():

@@ -82,7 +82,7 @@ def test_float32_adapters_over_a_bf16_base(name: str, tiny: Callable[..., Path],
 def test_an_adapter_as_wide_as_its_layer_is_trained(
     name: str, quantization: str | None, size: str, tiny: Callable[..., Path], tiny_mesh: Any
 ) -> None:
-    base, mesh = tiny(name), tiny_mesh(1, 1)
+    base, mesh = tiny(name, num_hidden_layers=1), tiny_mesh(1, 1)
     rank = json.loads((base / "config.json").read_text())[size]
     model = load_model(str(base), mesh, quantization=quantization)
     model = apply_peft(model, {"r": rank, "target_modules": SEVEN}, mesh, seed=0)

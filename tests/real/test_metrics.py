@@ -128,14 +128,15 @@ def test_sft_trainers_predictions_while_it_trains(
     expected = trainer.evaluate()
 
     mesh = tiny_mesh(1, 1)
-    tokenizer = AutoTokenizer.from_pretrained(tiny("qwen3"))
+    folder = trainer.model.name_or_path
+    tokenizer = AutoTokenizer.from_pretrained(folder)
     batches = SFTBatches(data, tokenizer, mesh, max_steps=1, batch_size=2, max_length=48)
 
     def with_values(logits: Any, labels: Any) -> Any:
         assert float(logits[0, 0, 0]) < 1e9, "a traced array has no value"
         return np.asarray(logits).argmax(-1)
 
-    own = tunix(tiny("qwen3"), mesh, batches, ours, with_values)
+    own = tunix(folder, mesh, batches, ours, with_values)
     with mesh:
         own.train(batches, batches.evaluation(held_out, batch_size=2))
 

@@ -22,7 +22,7 @@ from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 
-rows = Dataset.from_list([{{"text": "the quick brown fox " * (1 + (7 * i) % 9)}} for i in range(16)])
+rows = Dataset.from_list([{{"text": "the quick brown fox " * (1 + (7 * i) % 8)}} for i in range(16)])
 trainer = SFTTrainer(
     AutoModelForCausalLM.from_pretrained("{model}", dtype="float32"),
     args=SFTConfig("out", max_steps=2, per_device_train_batch_size=2, gradient_accumulation_steps=4, report_to="none"),
