@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -44,6 +45,7 @@ def requoted(module: Module, edits: Sequence[Edit]) -> list[Edit]:
     edit in it has both."""
     nodes = [node for node in module.parents if isinstance(node, cst.FormattedString) and node.quote in OTHER]
     strings = [(*module.span(node), node.quote) for node in nodes]
+    whole = {module.span(part.expression): module.span(part) for node in nodes for part in node.parts if _is_bare(part)}
     found: list[Edit] = []
     tripled: dict[tuple[int, int], Edit] = {}
     for edit in edits:
@@ -56,12 +58,20 @@ def requoted(module: Module, edits: Sequence[Edit]) -> list[Edit]:
             elif quote in new:
                 new = new.replace(quote, OTHER[quote])
             edit = replace(edit, new=new)
+            if new.isdigit() and (edit.start, edit.end) in whole:  # `{torch.cuda.device_count()}`, which is 1
+                start, end = whole[edit.start, edit.end]
+                edit = replace(edit, start=start, end=end)
         found.append(edit)
     for (start, end), edit in tripled.items():
         opens = module.text.index(module.text[end - 1], start) + 1
         for place in (opens, end - 1):
             found.append(replace(edit, start=place, end=place, new=module.text[end - 1] * 2, part="", carries=()))
     return found
+
+
+def _is_bare(part: cst.BaseFormattedStringContent) -> TypeGuard[cst.FormattedStringExpression]:
+    """Whether a part of an f-string is an expression without a format."""
+    return isinstance(part, cst.FormattedStringExpression) and not (part.format_spec or part.conversion or part.equal)
 
 
 def _on_one_line(code: str) -> str:
@@ -115,9 +125,7 @@ def _unnested(node: cst.FormattedString) -> cst.FormattedString:
     parts: list[cst.BaseFormattedStringContent] = []
     for part in node.parts:
         inner = part.expression if isinstance(part, cst.FormattedStringExpression) else None
-        plain = isinstance(part, cst.FormattedStringExpression) and not (
-            part.format_spec or part.conversion or part.equal
-        )
+        plain = _is_bare(part)
         same = isinstance(inner, cst.FormattedString) and (inner.start, inner.end) == (node.start, node.end)
         if plain and same and isinstance(inner, cst.FormattedString):
             parts += _unnested(inner).parts
