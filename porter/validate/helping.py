@@ -124,6 +124,12 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"NameError: name '(\w+)' is not defined",
         "nothing makes {0} in the source, which ends so on a GPU, too, unless a line that did was left out of it",
     ),
+    (r"Too (?:few|many) arguments for typing\.(\w+)", "no Python takes this {0}: the source ends so on a GPU, too"),
+    (
+        r"features can't be aligned because the key (\w+)",
+        "datasets that the source puts together hold {0} as other types: so do the real ones, unless made-up rows are "
+        "wrong in it; --data FILE gives rows of its own",
+    ),
     (r"IndexError|DatasetGenerationError|Couldn't infer", "the rows aren't what it expects: --data FILE with its own"),
     (
         r"(?:Address already in use|EADDRINUSE)",

@@ -173,6 +173,16 @@ def test_a_configuration_file_of_the_project(tmp_path: Path) -> None:
     assert run(tmp_path, text).out.endswith("configs/small.yaml')]")
 
 
+def test_a_script_that_reads_json_is_given_no_yaml(tmp_path: Path) -> None:
+    for name in ("config.yaml", "wandb/run-1/config.json", "configs/own.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text('{"lr": 1}')
+    text = ARGPARSE + 'import json\nparser.add_argument("--config_file", required=True)\n'
+    text += "print(parser.parse_args().config_file)\nif False: json.load(open('x'))\n"
+
+    assert run(tmp_path, text).out == str(tmp_path / "configs/own.json")
+
+
 def test_data_that_nobody_names_and_nothing_asks_about(tmp_path: Path) -> None:
     read = "load_dataset = lambda *words, **more: print(*words, more)\nargs = parser.parse_args()\n{}\n"
     text = ARGPARSE + 'parser.add_argument("--data_file")\n'

@@ -29,6 +29,8 @@ TRACEBACK = """Traceback (most recent call last):
     [
         ("ModuleNotFoundError: No module named 'nltk'", ("install nltk", "--source-python")),
         ("ModuleNotFoundError: No module named 'flash_attn'", ("flash_attn needs a GPU",)),
+        ("TypeError: Too few arguments for typing.Dict; actual 1, expected 2", ("no Python takes this Dict",)),
+        ("ValueError: The features can't be aligned because the key text of features", ("hold text as other types",)),
         ("NameError: name 'rows' is not defined", ("nothing makes rows in the source",)),
         ("KeyError: 'HF_TOKEN'", ("environment that isn't set: HF_TOKEN=",)),
         ("ModuleNotFoundError: No module named 'trl.commands'", ("another release", "--source-python")),

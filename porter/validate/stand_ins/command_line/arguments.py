@@ -68,8 +68,10 @@ class Arguments:
 
     @functools.cached_property
     def configs(self) -> list[str]:
-        """Paths of configuration files of the project, the likeliest first."""
-        return [str(path) for path, _ in configs_of(self.script, project_of(self.script))]
+        """Paths of configuration files of the project that the script can read, the likeliest first."""
+        found = [str(path) for path, _ in configs_of(self.script, project_of(self.script))]
+        json_alone = "json.load(" in self.text and "yaml" not in self.text
+        return [path for path in found if path.endswith(".json") or not json_alone]
 
     def word(self, name: str, kind: Any = None, choices: Sequence[Any] = (), help: str = "") -> str:
         """A word for the setting `name`: see `word_for`; for a configuration, one that the project has."""

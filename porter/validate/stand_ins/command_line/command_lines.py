@@ -19,6 +19,7 @@ SHOWING = (
 )
 CONFIGS = ("*.y*ml", "*.json", "*conf*/**/*.y*ml", "*conf*/**/*.json", "recipes/**/*.y*ml", "examples/**/*.y*ml")
 MOST, LONGEST = 200, 300_000
+OF_RUNS = {"wandb", "mlruns"}  # folders in which trackers keep what they were told
 TO_FILL_IN = re.compile(r"<[A-Za-z][^<>|]*>")  # what a reader is to write: `--epochs <number of epochs>`
 ENDS = {"|", "||", ">", ">>", "<", "&", "&&", ";", "2>&1", "\\"}
 # Of the machine that a command was written for, or of what a validation never does.
@@ -106,7 +107,7 @@ def _files(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
             seen += 1
             if seen > MOST:
                 return
-            if path.is_file() and path.stat().st_size <= LONGEST:
+            if path.is_file() and path.stat().st_size <= LONGEST and not OF_RUNS & {*path.parts}:
                 yield path
 
 
