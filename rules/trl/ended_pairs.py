@@ -1,11 +1,14 @@
 """Releases of TRL and transformers that don't train together: what the source pins ends, and the port trains.
 
+Where a notebook's outputs are of a training, what is pinned isn't what it ran on.
+
 trl==0.16.1
 transformers==4.56.0
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from porter.packs.api import Phase, step
@@ -13,6 +16,7 @@ from porter.packs.script import plain_version, release_of, version_key
 from porter.packs.training import Training, table_of
 
 PART_OF = "trl"
+TRAINED = re.compile(r"<th>Training Loss</th>|\bTrainOutput\(global_step=")
 PAIRWISE = ("dpo", "orpo", "cpo", "kto")
 
 
@@ -68,7 +72,7 @@ PAIRS = (
 
 @step(Phase.READ, of="trainer")
 def say_ended_pair(porting: Training) -> None:
-    """A warning where the script or its project pins such a pair."""
+    """A warning where the script or its project pins such a pair, an error where it can't be what has run."""
     site = porting.trainer
     if site is None or not site.qualified.startswith("trl.") or "unsloth" in porting.module.roots:
         return
@@ -79,7 +83,14 @@ def say_ended_pair(porting: Training) -> None:
     for pair in PAIRS:
         is_within = version_key(pair.since) <= version_key(trl) < version_key(pair.until)
         if kind in pair.kinds and is_within and version_key(transformers) >= version_key(pair.beside):
-            message = f"TRL {trl} doesn't train under transformers {transformers}: {pair.why}; the port trains."
+            message = f"TRL {trl} doesn't train under transformers {transformers}: {pair.why}"
+            notebook = porting.module.notebook
+            if notebook is not None and TRAINED.search(notebook.raw) and not porting.options.source_trl:
+                message += ". The notebook's outputs are of a training: it ran on others, which may train otherwise."
+                fix = "Name the TRL that it ran on: --source-trl VERSION."
+                porting.find(site.rule, "error", message, fix, site.line, site.column)
+                return
+            message += "; the port trains."
             fix = (
                 f"Pin transformers<{pair.beside} for the GPU run, or name the TRL that it ran on: --source-trl VERSION."
             )

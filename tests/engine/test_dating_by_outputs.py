@@ -197,6 +197,34 @@ def test_a_file_that_asks_for_another_release_than_has_run_is_said(tmp_path: Pat
     assert found == said
 
 
+@pytest.mark.parametrize(
+    ("printed", "least"),
+    [
+        ("Adding EOS to train dataset: 100%|##", "0.17.0"),
+        ("{'loss': 1.5, 'num_tokens': 4096.0, 'mean_token_accuracy': 0.6, 'epoch': 1.0}", "0.16.0"),
+        ("<th>Training Loss</th>\n<th>Entropy</th>\n<th>Num Tokens</th>\n<th>Mean Token Accuracy</th>", "0.22.0"),
+        ("<th>Training Loss</th>", ""),
+    ],
+)
+def test_what_only_later_releases_print_is_stronger_than_a_readme(tmp_path: Path, printed: str, least: str) -> None:
+    pins = "- trl==0.7.4\n- transformers==4.37.0\n"
+    (tmp_path / "README.md").write_text(f"# Libraries\n\n```\npip install trl==0.7.4 transformers==4.37.0\n```\n{pins}")
+    table = {"output_type": "display_data", "metadata": {}, "data": {"text/html": [printed]}}
+    path = saved(tmp_path / "train.ipynb", cell(SFT, table if printed.startswith("<") else out(printed, "stderr")))
+    found = port_file(path).recipe.versions
+    assert ("README.md" in found["trl"], "README.md" in found["transformers"]) == (not least, not least)
+    said = [each.message for each in port_file(path).findings if "what TRL printed" in each.message]
+    assert [f"goes against what TRL printed (trl>={least}): not read" in each for each in said] == [True] * bool(least)
+
+
+def test_a_pair_that_cannot_train_is_not_what_has_trained(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("trl==0.7.4\ntransformers==4.41.0\n")
+    for printed, severity in (("", "warning"), ("<th>Training Loss</th>", "error")):
+        plain(tmp_path, printed, source=SFT)
+        findings = port_file(tmp_path / "train.ipynb").findings
+        assert [each.severity for each in findings if "doesn't train under" in each.message] == [severity]
+
+
 def test_what_the_notebook_uses_is_stronger_than_a_line(tmp_path: Path) -> None:
     source = PLAIN.replace('TrainingArguments("out")', 'TrainingArguments("out", evaluation_strategy="no")')
     assert not plain(tmp_path, bar=BAR, source=source)["transformers"].startswith("5.")

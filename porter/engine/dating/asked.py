@@ -80,6 +80,7 @@ def _places_out_of_reach(porting: Training) -> dict[str, tuple[str, list[str]]]:
             all_asked = _asked(porting, library)
             for asked in all_asked:
                 wrong = _out_of_reach(porting, library, asked) or _against_script(library, asked, all_asked)
+                wrong = wrong or _against_outputs(porting, library, asked, all_asked)
                 asks.setdefault(asked.where, []).append((f" beside {spelled(library, asked.pins)}", wrong))
             found |= {where: all_wrong[-1] for where, all_wrong in asks.items() if all(wrong for _, wrong in all_wrong)}
         porting.answers[OUT_OF_REACH] = found
@@ -240,6 +241,20 @@ def _against_script(library: str, asked: Asked, all_asked: Sequence[Asked]) -> l
     if own is None or not asked.shown or asked.left or asked.where in OF_PIP or can_meet([*own, *asked.pins]):
         return []
     return [f"what the script installs: {spelled(library, own)}"]
+
+
+def _against_outputs(porting: Training, library: str, asked: Asked, all_asked: Sequence[Asked]) -> list[str]:
+    """What only later releases print, in the outputs of the very notebook, where a file beside it asks for an older
+    one: it hasn't run on that. What the script itself installs counts more, as `_against_script` has it."""
+    if asked.where == SCRIPT or asked.shown or asked.left:
+        return []
+    for each in all_asked:
+        is_told = each.shown and not each.left and all(sign in (">", ">=") for sign, _ in each.pins)
+        if not is_told or can_meet([*each.pins, *asked.pins]):
+            continue
+        if not _out_of_reach(porting, library, each) and not _against_script(library, each, all_asked):
+            return [f"{each.where} ({spelled(library, each.pins)})"]
+    return []
 
 
 def _asked(porting: Training, library: str) -> list[Asked]:

@@ -96,11 +96,12 @@ def left_by(runs: Sequence[tuple[str, str]], library: str, shown: Sequence[Shown
 
 @lru_cache(maxsize=4)
 def _outputs(raw: str) -> str:
-    """All that the cells of a notebook have printed, its progress bars too; nothing of a text that is no notebook's."""
+    """All that the cells of a notebook have printed, its tables and progress bars too; nothing of another text."""
     try:
         notebook = json.loads(raw)
-        cells = (text for cell in notebook["cells"] for text in _texts(cell.get("outputs")))
-        return "\n".join([*cells, *_widgets(notebook)])
+        cells = [cell.get("outputs") for cell in notebook["cells"]]
+        texts = (text for outputs in cells for text in (*_texts(outputs), *_tables(outputs)))
+        return "\n".join([*texts, *_widgets(notebook)])
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""
 
@@ -166,6 +167,12 @@ def _texts(outputs: object) -> Iterator[str]:
     for output in outputs if isinstance(outputs, list) else ():
         data = output.get("data", {})
         yield _joined(output.get("text")) + _joined(data.get("text/plain"))
+
+
+def _tables(outputs: object) -> Iterator[str]:
+    """What the cells show as HTML: the table of a training's losses."""
+    for output in outputs if isinstance(outputs, list) else ():
+        yield _joined(output.get("data", {}).get("text/html"))
 
 
 def _joined(text: object) -> str:
