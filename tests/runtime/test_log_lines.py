@@ -170,7 +170,8 @@ def test_the_last_line_has_what_no_line_has_told(
     trainer.train(hooks, 6, evaluated=dict.fromkeys((2, 4, 6), 0.5) if evaluated else None)
     assert [line.get("told") for line in hooks.history if "loss" in line] == lines
     assert hooks.history[-1].get("told") == last and "grad_norm" not in hooks.history[-1]
-    assert ("told" in train_result(trainer).metrics) == returned
+    found = train_result(trainer, SimpleNamespace(steps=6, steps_per_epoch=3)).metrics
+    assert ("told" in found, "epoch" in found) == (returned, returned or not trainer.trains_on.lines.keeps)
 
 
 @pytest.mark.parametrize(("trl", "chosen", "margins"), [("1.16.0", 2.0, 0.5), ("1.5.0", 2.5, 1.75)])

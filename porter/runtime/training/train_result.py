@@ -36,9 +36,9 @@ def train_result(trainer: Any, batches: Any = None) -> TrainResult:
         losses = ()
     loss = of_all_steps(float(np.sum(losses)), steps)
     metrics = _speed(trainer, batches) | {"train_loss": loss}
-    if batches is not None:
-        metrics["epoch"] = steps / batches.steps_per_epoch
     kept = lines_of(trainer)
+    if batches is not None and (kept is None or kept.returns_epoch):
+        metrics["epoch"] = steps / batches.steps_per_epoch
     if kept is not None and kept.in_results:
         metrics |= getattr(getattr(trainer, "training_hooks", None), "rest", {})
     return TrainResult(steps, loss, metrics)

@@ -199,14 +199,16 @@ def evaluate(trainer: PeftTrainer, eval_batches: Iterable[Any], *, metric_key_pr
         raise ValueError("there is nothing to evaluate: the evaluation data has no batches")
     found = {f"{metric_key_prefix}_loss": sum(losses) / len(losses)}
     found |= {} if gathered is None else gathered.metrics(metric_key_prefix)
-    found |= of_evaluation(eval_batches, time.perf_counter() - started, metric_key_prefix) | _epoch(trainer)
+    found |= of_evaluation(eval_batches, time.perf_counter() - started, metric_key_prefix)
+    line = found | _epoch(trainer)
     first = getattr(getattr(trainer, "training_hooks", None), "first", 0)
     own = own_of_evaluation(trainer, eval_batches, beside, first)
     if isinstance(hooks := getattr(trainer, "training_hooks", None), LogLines):
-        hooks.evaluated(trainer, found | own)
-    log_beside(trainer, found | own, int(trainer.train_steps))
+        hooks.evaluated(trainer, line | own)
+    log_beside(trainer, line | own, int(trainer.train_steps))
     kept = lines_of(trainer, eval_batches)
-    return found | (own if kept is not None and kept.in_results else {})
+    returned = line if kept is None or kept.returns_epoch else found
+    return returned | (own if kept is not None and kept.in_results else {})
 
 
 def _epoch(trainer: Any) -> dict[str, float]:

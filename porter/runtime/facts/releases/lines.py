@@ -102,6 +102,11 @@ class Lines:
         return self.kind == "kto" and not self.keeps
 
     @property
+    def returns_epoch(self) -> bool:
+        """Whether what they return has `epoch`: the Trainer adds it to the line that it is given, a copy elsewhere."""
+        return not self.keeps or self.in_results
+
+    @property
     def in_results(self) -> bool:
         """Whether what `train()` and `evaluate()` return has the metrics of their lines: `log` adds them in place."""
         if not self.keeps:
