@@ -49,6 +49,15 @@ def test_what_a_shell_script_says(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("#!/bin/bash\ntorchrun --nproc_per_node 4 train.py --lr 1e-4\n")
     [finding] = [finding for finding in port_file(script).findings if finding.rule == "TP401"]
     assert "run.sh starts 4 processes" in finding.message and "--launch-config run.sh" in finding.fix
+    assert finding.message.endswith("the port takes one, with a batch 4 times smaller.")
+
+
+def test_a_script_that_reads_the_number_of_processes_makes_its_batch_of_it(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"import os\n\nworld = int(os.environ.get('WORLD_SIZE', 1))\n{PLAIN}")
+    (tmp_path / "run.sh").write_text("#!/bin/bash\ntorchrun --nproc_per_node 4 train.py --lr 1e-4\n")
+    [finding] = [finding for finding in port_file(script).findings if finding.rule == "TP401"]
+    assert finding.message.endswith("takes one, for which what the script makes of WORLD_SIZE is calculated.")
 
 
 def test_one_process_that_a_shell_script_starts_is_told_as_such(tmp_path: Path) -> None:

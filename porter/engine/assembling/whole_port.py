@@ -29,6 +29,7 @@ from .per_file import divided, own_edits, parts_of, take_back, view_of, whole_ed
 from .port_imports import with_imports, with_installs
 from .receipts import receipts, refuse_unsettled
 from .todos import with_todos
+from .unbound_names import say_unbound_names
 
 NOTHING = ("", "pass")
 
@@ -52,6 +53,8 @@ def finish(porting: Porting, status: Status | None) -> Port:
     for part in parts_of(module):
         view = view_of(porting, part, own := own_edits(part, edits))
         find_lost_names(view, own)
+        if status is None:
+            say_unbound_names(view, own)
         take_back(porting, part, view)
     edits = _without_gaps(porting, edits)
     edits = without_long_lines(module, edits)

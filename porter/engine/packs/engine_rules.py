@@ -102,6 +102,13 @@ Example: `from datasets import load_metric`
 Use instead: `import evaluate`, and `evaluate.load("rouge")`
 Safety: an import in a `try` with a handler stays as it is; so does a service's below an `if`.
 """,
+    "TP191": """A name that the script reads and nothing in it binds.
+
+What it does: names the first line that stays and reads it, as a warning; the line stays as it is.
+Why: the GPU run ends with a NameError where that line runs, and so does the port.
+Example: `print(f"group_by_length: {group_by_length}")`, behind a function that has no such parameter any more
+Safety: no warning where the file takes all names of another (`from x import *`), or makes names as it runs (`exec`).
+""",
     "TP190": """Something for a person to decide: a use of the trainer or the model that no rule answers.
 
 What it does: leaves the line as it is, names it in the report and puts a `# TODO(tpu-port TP190)` above it.

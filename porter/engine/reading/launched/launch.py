@@ -19,6 +19,7 @@ from .shown_batch import shown_batch
 
 MIXED, ASKED = "mesh.mixed_precision", "precision.bf16"
 HALF = ("bf16", "fp16")
+COUNTED = "WORLD_SIZE"  # where a script reads how many processes there are
 
 
 @step(
@@ -80,7 +81,10 @@ def read_launch(porting: Training) -> None:
         usual = _usual(porting)
         if usual is not None and usual.processes > 1:
             said = f"{usual.where} starts {usual.processes} processes"
-            message = f"No launch config, but {said}: the port takes one, with a batch {usual.processes} times smaller."
+            takes = f"the port takes one, with a batch {usual.processes} times smaller"
+            if COUNTED in porting.module.text:
+                takes = f"the port takes one, for which what the script makes of {COUNTED} is calculated"
+            message = f"No launch config, but {said}: {takes}."
             named = f"--launch-config {usual.file}" if usual.file else f"--processes {usual.processes}"
             fix, severity = f"Give {named} if the GPU run was started so, --processes 1 if not.", "warning"
         elif (shown := shown_batch(porting)) is not None:

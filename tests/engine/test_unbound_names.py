@@ -1,0 +1,49 @@
+"""Names that nothing binds: where the GPU run ends with a NameError."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from porter.front.port_file import port_file
+
+SCRIPT = """\
+{above}
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+
+def main(rate=1e-4):
+    {inside}
+    rows = load_dataset("trl-lib/Capybara", split="train")
+    SFTTrainer("Qwen/Qwen3-0.6B", args=SFTConfig("out", learning_rate=rate), train_dataset=rows).train()
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("above", "inside", "names"),
+    [
+        ("", 'print(f"group_by_length: {group_by_length}, {rate}, {__file__}")', ["group_by_length"]),
+        ("def other(end=True):\n    return end", "print(end)", ["end"]),  # another function's
+        (
+            "class Kept:\n    most = 3\n    def few(self, most=most):\n        return most",
+            "print(Kept, most)",
+            ["most"],
+        ),
+        ("rates = [one for one in (1, 2)]", "print([rate for rate in rates], (lambda x, y=rates: x + y)(1))", []),
+        ("from os.path import *", "print(join('a', 'b'))", []),
+        ("globals().update(lengths=3)", "print(lengths)", []),
+        ("", "try:\n        print(lengths)\n    except NameError:\n        pass", []),
+        ("", "if 'lengths' in dir():\n        print(lengths)", []),
+        ("def plan(given: Given) -> Given:\n    global lengths\n    lengths = given", "print(lengths)", []),
+    ],
+)
+def test_names_that_nothing_binds(above: str, inside: str, names: list[str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT.format(above=above, inside=inside))
+    port = port_file(tmp_path / "train.py")
+    said = [each.message.partition(" ")[0] for each in port.findings if each.rule == "TP191"]
+    assert (said, port.status) == (names, "ported")
