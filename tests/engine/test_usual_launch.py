@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from porter.front.port_file import port_file
 from porter.port import Options
+from porter.source.launch.usual_launch import usual_launch
 
 from .porting import PLAIN
 
@@ -87,3 +89,61 @@ def test_what_a_readme_says(folder: str, words: str, said: str, tmp_path: Path) 
     [finding] = [finding for finding in port_file(script).findings if finding.rule == "TP401"]
     assert finding.severity == ("warning" if said else "info") and said in finding.message
     assert not said or "--processes" in finding.fix
+
+
+JOB = """\
+import sagemaker
+from sagemaker.huggingface import HuggingFace
+
+KIND = "ml.g5.12xlarge"
+WAYS = {"torch_distributed": {"enabled": True}}
+HuggingFace(entry_point="train.py", source_dir="src", instance_type=KIND, instance_count=2, distribution=WAYS).fit()
+HuggingFace(entry_point="test.py", source_dir="src", instance_type=KIND, instance_count=9, distribution=WAYS).fit()
+"""
+TRAINER = """\
+ModelTrainer(
+    source_code=SourceCode(source_dir="src", entry_script="train.py"),
+    compute=Compute(instance_type="ml.p4d.24xlarge", instance_count=1),
+    distributed=Torchrun(),
+)
+"""
+POD = """\
+    command: ["accelerate", "launch", "--num_processes", "4", "src/train.py"]
+    resources: {limits: {nvidia.com/gpu: 4}}
+"""
+LINES = "    args:\n      - torchrun\n      - --nproc_per_node=4\n      - src/train.py\n"
+SHELL = "    args:\n      - |\n        accelerate launch \\\n          --num_processes 4 \\\n          src/train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "processes"),
+    [
+        ("launch.py", JOB, 8),
+        ("scripts/launch.py", JOB, 8),
+        ("launch.py", JOB.replace(", distribution=WAYS", ""), 1),
+        ("launch.py", JOB.replace('"ml.g5.12xlarge"', "sagemaker.session.kind()"), 1),
+        ("launch.py", JOB.replace('"torch_distributed": {', '"mpi": {"processes_per_host": 3, '), 6),
+        ("launch.py", JOB.replace("g5.12xlarge", "g5.2xlarge"), 2),
+        ("launch.py", TRAINER, 8),
+        ("run.ipynb", json.dumps({"cells": [{"source": "!pip install x"}, {"source": JOB.splitlines(True)}]}), 8),
+        ("k8s/job.yaml", POD, 4),
+        ("job.yml", LINES, 4),
+        ("job.yml", SHELL, 4),
+        ("Dockerfile", 'CMD ["torchrun", "--nproc_per_node=4", "src/train.py"]\n', 4),
+    ],
+)
+def test_what_a_job_of_the_project_says(file: str, text: str, processes: int, tmp_path: Path) -> None:
+    (tmp_path / "LICENSE").write_text("free\n")
+    for place in (tmp_path / file, script := tmp_path / "src" / "train.py"):
+        place.parent.mkdir(exist_ok=True)
+    script.write_text(PLAIN)
+    (tmp_path / file).write_text(text)
+    usual = usual_launch(script, PLAIN)
+    assert (usual.processes if usual is not None else 1) == processes
+
+
+def test_fsdp_needs_several_processes(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(PLAIN.replace("SFTConfig('out'", "SFTConfig('out', fsdp='full_shard auto_wrap'"))
+    [finding] = [finding for finding in port_file(script).findings if finding.rule == "TP401"]
+    assert finding.severity == "warning" and "fsdp='full_shard auto_wrap'" in finding.message

@@ -1,4 +1,4 @@
-"""How many processes a script's own words, its project's README or shell scripts start it with.
+"""How many processes a script's own words, its project's README, shell scripts or jobs start it with.
 
     '''accelerate launch --config_file configs/two_gpus.yaml train.py'''
 
@@ -17,12 +17,26 @@ from pathlib import Path
 from ...errors import InputError
 from ...files import is_file, read_text
 from ..project.folders import files_in, project_folders
+from ..project.launchers import launchers_of
+from .cloud_jobs import processes_of_jobs
 from .launch_config import read_launch_config
 from .launched_with import read_shell_files
 from .shell import Launch, names_script, read_launches
 
 COMMAND = re.compile(r"\b(?:accelerate[ \t]+launch|torchrun|deepspeed|python3?)[ \t][^`\n]{0,1000}?\.py\b")
 CONFIG = "config_file"
+# READMEs, and what describes a container's command, or a cluster's job.
+DOCUMENTS = (
+    "README*",
+    "Dockerfile*",
+    "Makefile",
+    "*.y*ml",
+    *(f"{folder}/*.y*ml" for folder in ("k8s", "kubernetes", "deploy", "deployment", "docker", "jobs", "sky")),
+)
+LISTING = (".yaml", ".yml")
+LISTED = re.compile(  # `["torchrun", "train.py"]`, and an item a line
+    r"[\"']\s*,\s*[\"']|[\"']?\n[ \t]*- [\"']?(?=[^\s\"':]+[\"']?[ \t]*(?:\n|$))"
+)
 LARGEST = 1_000_000  # characters of a README
 ABOVE = 2  # folders above the script's, where there is no repository
 
@@ -38,7 +52,8 @@ class UsualLaunch:
 
 def usual_launch(script: Path, text: str) -> UsualLaunch | None:
     """The launch with the fewest processes of all that name the script; None where none of them counts its own."""
-    found = [*_in_words(script, text), *_in_readmes(script), *_in_shell_files(script)]
+    found = [*_in_words(script, text), *_in_documents(script), *_in_shell_files(script)]
+    found += [UsualLaunch(*job) for job in processes_of_jobs(script.name, launchers_of(script.absolute()))]
     return min(found, key=lambda launch: launch.processes, default=None)
 
 
@@ -48,10 +63,11 @@ def _in_words(script: Path, text: str) -> Iterator[UsualLaunch]:
             yield from _counted(script, command, script, where)
 
 
-def _in_readmes(script: Path) -> Iterator[UsualLaunch]:
+def _in_documents(script: Path) -> Iterator[UsualLaunch]:
     for folder in project_folders(script.absolute(), above=ABOVE):
-        for file in next(files_in(folder, ("README*",))):
+        for file in (each for found in files_in(folder, DOCUMENTS) for each in found):
             text = _text(file).replace("\\\n", " ")
+            text = LISTED.sub(" ", text) if file.suffix in LISTING or file.name.startswith("Dockerfile") else text
             for command in COMMAND.findall(text) if script.name in text else ():
                 named = command.split()[-1]
                 if folder == script.absolute().parent or (folder / named).resolve() == script.resolve():

@@ -20,7 +20,8 @@ MAX_BYTES = 2_000_000  # of a file that is looked into
 MOST_FILES = 60  # of a folder
 IMPORTED = re.compile(r"(?m)^[ \t]*(?:from[ \t]+\.*([A-Za-z][\w.]*)[ \t]+import|import[ \t]+([A-Za-z][\w.]*))")
 INSTALLS = re.compile(r"\bpip_install\(([^()]*)\)")
-TELLS = re.compile(r"\bpip_install\(|\w_version\s*=\s*\\?[\"']\d")
+TELLS = re.compile(r"\bpip_install\(|\w_version\s*=\s*\\?[\"']\d|\binstance_type\s*=")
+PATTERNS = ("*.py", "*.ipynb", "scripts/*.py", "launch*/*.py", "sagemaker/*.py", "notebooks/*.ipynb")
 
 
 def images_of(script: Path, text: str, launchers: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -47,10 +48,10 @@ def containers_of(script: Path, library: str, launchers: Iterable[tuple[str, str
 
 
 def launchers_of(script: Path) -> Iterator[tuple[str, str]]:
-    """The other files of the project's folders that name a script and say what is installed."""
+    """The other files of the project's folders that name a script, and say what is installed or on which machine."""
     named = re.compile(rf"\b{re.escape(script.name)}\b")
     for folder in project_folders(script):
-        files = [file for found in files_in(folder, ("*.py", "*.ipynb")) for file in found if file.name != script.name]
+        files = [file for found in files_in(folder, PATTERNS) for file in found if file.name != script.name]
         for file in files[:MOST_FILES]:
             words = _telling(file)
             if named.search(words):

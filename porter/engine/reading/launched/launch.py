@@ -91,6 +91,10 @@ def read_launch(porting: Training) -> None:
             message, fix, severity = shown.said, shown.advice, "info" if shown.sure else "warning"
             if shown.processes > 1:
                 values["mesh.processes"] = Value("default", str(shown.processes))
+        elif sharded := porting.known("mesh.fsdp"):
+            message = f"No launch config, but fsdp={sharded!r} needs what a launcher starts: one plain process "
+            message += "is refused. The port takes one, with a batch as many times smaller as the GPU run had."
+            fix, severity = "Give --launch-config FILE, or --processes N for the GPUs that it ran on.", "warning"
         elif usual is not None:
             message = f"{usual.where} starts one process: so is the GPU run taken, which decides the effective batch."
         porting.find("TP401", severity, message, fix, porting.trainer.line, porting.trainer.column)
