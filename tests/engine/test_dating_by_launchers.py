@@ -77,6 +77,13 @@ def test_a_packs_cloud_makes_images_as_the_built_in_one_does(tmp_path: Path) -> 
         ("unsloth_env.yaml", "dependencies:\n  - pip:\n    - trl==0.13.0\n"),
         ("finetune_requirements.txt", "trl==0.13.0\n"),
         ("requirements.train.lock", "trl==0.13.0\n    # via -r requirements.txt\n"),
+        ("requirements.in", "trl==0.13.0\n"),
+        (
+            "docker-compose.yml",
+            'services:\n  a:\n    command: >\n      bash -c "pip install x trl==0.13.0 &&\n        y"\n',
+        ),
+        ("train.def", "Bootstrap: docker\n%post\n    pip install trl==0.13.0\n"),
+        ("cog.yaml", 'build:\n  python_packages:\n    - "trl==0.13.0"\n'),
     ],
 )
 def test_files_of_other_names_ask_for_releases(tmp_path: Path, file: str, held: str) -> None:

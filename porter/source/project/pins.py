@@ -71,9 +71,18 @@ FILES = (
     "docker/Dockerfile*",
     "docker/*.Dockerfile",
     ".devcontainer/Dockerfile*",
+    "*requirement*.in",
+    "*compose*.yml",
+    "*compose*.yaml",
+    "docker/*compose*.y*ml",
+    "cog.yaml",
+    "justfile",
+    "*.def",
 )
 # Of these, what stands in a command that installs.
-COMMANDS = re.compile(r"(\.sh|\.md|\.rst|Dockerfile|Makefile|README|INSTALL)(\.|$)")
+COMMANDS = re.compile(
+    r"(\.sh|\.md|\.rst|\.def|Dockerfile|Makefile|justfile|README|INSTALL|compose[\w.-]*\.ya?ml)(\.|$)"
+)
 OF_REQUIREMENTS = re.compile(r"\bpip3?[ \t][^\n]*?\s(?:-r|--requirements?)[\s=]")
 NAMED = re.compile(r"\s(?:-r|--requirements?)[\s=]+[\"']?([\w./-]+\.txt)\b")
 PIP_OPTIONS = r"(?:-[\w-]+(?:=\S+)?[ \t]+)*"  # of pip itself, in front of its command: `pip -q install`
