@@ -9,6 +9,7 @@ for _, param in model.named_parameters():
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 
 import libcst as cst
@@ -20,6 +21,8 @@ PART_OF = "TP210"
 SIZES = ("numel", "nelement")
 TYPE, SIZE = "dtype", "size"
 FOUR_BITS = ("nf4", "fp4")
+SEES = re.compile(r"gemma-(?:3-(?:4|12|27)b|4-)", re.IGNORECASE)
+OF_TEXT = re.compile(r"\bGemma\w*ForCausalLM")
 
 
 def say_packed(porting: Porting, counted: cst.CSTNode) -> None:
@@ -33,6 +36,22 @@ def say_packed(porting: Porting, counted: cst.CSTNode) -> None:
     message = (
         f"The GPU run counts half of the quantised weights here{when}, as bitsandbytes packs two into each element "
         "(more with a wider bnb_4bit_quant_storage); the port counts every weight."
+    )
+    porting.find(PART_OF, "info", message, "", *porting.module.location(counted))
+
+
+def say_text_alone(porting: Porting, counted: cst.CSTNode) -> None:
+    """Tell of a count of all parameters of a model that sees, too, where the class that loads it has its tower."""
+    site = porting.model
+    if site is None or OF_TEXT.search(site.qualified) is not None:
+        return
+    sees = SEES.search(porting.module.text) if porting.sizes is None else porting.sizes.get("multimodal")
+    if not sees:
+        return
+    which = "this model" if porting.sizes is not None else "a model that sees, too,"
+    message = (
+        f"Of {which} the GPU run counts all here, with the tower that sees; the port's model is the text's, and its "
+        "number smaller (Gemma 3 4B: 3.88 billion, not 4.30)."
     )
     porting.find(PART_OF, "info", message, "", *porting.module.location(counted))
 

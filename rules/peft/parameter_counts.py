@@ -13,7 +13,7 @@ import libcst as cst
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Module, Use, calls_of, inside, role_uses, small_statement
 
-from ._counting_loops import replace_loop, say_packed
+from ._counting_loops import replace_loop, say_packed, say_text_alone
 
 PART_OF = "TP210"
 REASON = "the same count over Tunix's parameters"
@@ -72,6 +72,7 @@ def _replace_sum(porting: Porting, use: Use) -> bool:
     )
     if not which:
         say_packed(porting, call)
+        say_text_alone(porting, call)
     return True
 
 
@@ -103,6 +104,7 @@ def _replace_both(porting: Porting, use: Use) -> None:
     if not isinstance(porting.module.parents[use.outer], cst.Assign):
         new = f"({new})"
     porting.edit(*porting.module.span(use.outer), new, PART_OF, REASON)
+    say_text_alone(porting, use.outer)
 
 
 def _replace_number(porting: Porting, use: Use) -> None:
@@ -114,6 +116,8 @@ def _replace_number(porting: Porting, use: Use) -> None:
     if trainable is not None:
         new = f"{porting.rt('count_parameters')}({module.code(use.name)}{trainable})"
         porting.edit(*module.span(call), new, PART_OF, REASON)
+        if not trainable:
+            say_text_alone(porting, call)
 
 
 TRAINED_IN_FLOAT32 = re.compile(
@@ -154,6 +158,7 @@ def _replace_function(porting: Porting, use: Use) -> bool:
         porting.edit(*module.span(call), f"{porting.rt('print_trainable_parameters')}({model})", PART_OF, OF_FUNCTION)
     if "4bit" not in module.code(function):  # `if p.__class__.__name__ == "Params4bit":`, which counts both
         say_packed(porting, calls[0] if calls else function)
+    say_text_alone(porting, calls[0] if calls else function)
     porting.remove_statement(function, PART_OF, OF_FUNCTION)
     return True
 

@@ -33,6 +33,7 @@ from ._same_length import is_same_length
 from .lost_keywords import LOSES, is_followed, loses_keywords, loses_length, trls_length
 
 ID = "TP703"
+WITHOUT_BOS = ("qwen2", "qwen3")  # families whose tokenizers have none
 
 NEWEST = "(newest table)"  # of a release that nothing has told
 OF_MODEL = "the model's max_seq_length, as in Unsloth"
@@ -227,6 +228,8 @@ def _say_start(porting: Training, site: Site) -> None:
     if not of_unsloth or version_key(plain_version(porting.versions.get("trl", "1"))) >= (0, 13):
         return
     if porting.known("data.packing") is True:  # whose rows Unsloth leaves to TRL
+        return
+    if porting.family is not None and porting.family.name in WITHOUT_BOS:
         return
     message = "Unsloth leaves out a BOS where the text begins with it or the chat template has it; the port adds it."
     fix = "Take off a BOS that apply_chat_template wrote (.removeprefix(tokenizer.bos_token))."

@@ -42,3 +42,18 @@ def test_casts_of_what_is_trained_go() -> None:
     )
     other = cast.replace("float32", "bfloat16")
     assert port("import torch\n" + LOADED.replace("trainer = ", f"{other}trainer = ")).status == "partial"
+
+
+@pytest.mark.parametrize(
+    ("model", "loader", "said"),
+    [
+        ("google/gemma-3-4b-it", "AutoModelForCausalLM", True),
+        ("google/gemma-3-1b-it", "AutoModelForCausalLM", False),
+        ("google/gemma-3-4b-it", "Gemma3ForCausalLM", False),
+        ("google/gemma-3-4b-it' if rows else 'google/gemma-3-4b-pt", "AutoModelForCausalLM", True),
+    ],
+)
+def test_a_count_of_a_model_that_sees_is_the_texts(model: str, loader: str, said: bool) -> None:
+    text = LOADED.replace("Qwen/Qwen3-0.6B", model).replace("AutoModelForCausalLM", loader)
+    found = port(f"{text}print(sum(p.numel() for p in m.parameters()), m.num_parameters())\n")
+    assert sum("the tower that sees" in each.message for each in found.findings) == 2 * said

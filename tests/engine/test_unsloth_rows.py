@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from .porting import port
@@ -49,14 +51,21 @@ def test_rows_of_a_variable_or_a_function_are_seen(made: str, refused: bool) -> 
     assert ("refuses these rows" in str(found.findings)) == refused, found.findings
 
 
-@pytest.mark.parametrize(("packing", "said"), [("True", False), ("False", True)])
-def test_a_doubled_start_is_said_of_rows_that_are_not_packed(packing: str, said: bool) -> None:
+@pytest.mark.parametrize(
+    ("packing", "model", "said"),
+    [
+        ("True", "unsloth/Llama-3.2-1B", False),
+        ("False", "unsloth/Llama-3.2-1B", True),
+        ("False", "unsloth/Qwen2.5-0.5B", False),  # has none
+    ],
+)
+def test_a_doubled_start_is_said_of_rows_that_are_not_packed(packing: str, model: str, said: bool) -> None:
     text = f"""# pip install unsloth==2024.12.12 trl==0.11.1
 {HEAD}model, tokenizer = {LOAD}{PUT_IN}args = SFTConfig('out', packing={packing}, dataset_text_field='text')
 trainer = SFTTrainer(model, args=args, train_dataset=rows, tokenizer=tokenizer)
 trainer.train()
 """
-    found = port(text).findings
+    found = port(re.sub(r"unsloth/[\w.-]+", model, text)).findings
     assert any("leaves out a BOS" in each.message for each in found) is said
 
 
