@@ -31,6 +31,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -39,7 +40,7 @@ from porter.engine.dating import other_releases
 from porter.engine.dating.asked import exact_of
 from porter.engine.dating.evidence import SOURCES, contradictions
 from porter.engine.script.porting import Porting
-from porter.engine.script.sites import Site
+from porter.engine.script.sites import Site, facts_of
 from porter.errors import InputError
 from porter.front.port_file import port_file
 from porter.releases.history import history
@@ -48,6 +49,7 @@ from porter.source.project.pins import COMMANDS, SCRIPT, Asked, asked_of_project
 
 KINDS = ("ran", "left", "script", "lock", "file", "command")  # the surest first
 DAY = "day"
+EVERY_TRAINER = SimpleNamespace(rewrites_trainers=())  # also those of which tpu-port tells no other releases
 OUTCOMES = ("same", "alike", "warned", "beyond", "silent")
 LOCKED = re.compile(r"\.lock$|conda-lock")
 # What the reason of a release begins with, or has in it, and how a row of the table calls it.
@@ -108,8 +110,9 @@ class Hidden:
         yield from (ask for ask in asked_of_project(script, text, library, *more) if stays or ask.where not in places)
 
     def differences_in(self, porting: Porting, site: Site, library: str) -> str:
-        """The warning; what is read is judged beside it."""
-        said = tell_differences(porting, site, library)
+        """The warning; what is read is judged beside it. None where another library writes the trainers anew."""
+        rewritten = not porting.module.roots.isdisjoint(facts_of(porting.module).rewrites_trainers)
+        said = tell_differences(porting, site, library) if not rewritten else ""
         stated = [ask for ask in self.stated.get(library, []) if not ask.against]
         known = history().releases(library)
         if stated and exact_of(stated[0].pins) in known:
@@ -197,6 +200,7 @@ def main() -> None:
     with ExitStack() as replaced:
         replaced.enter_context(patch.object(dating, "asked_of_project", hidden.asked_of_project))
         replaced.enter_context(patch.object(other_releases, "_differences_in", hidden.differences_in))
+        replaced.enter_context(patch.object(other_releases, "facts_of", lambda _: EVERY_TRAINER))
         if DAY in arguments.hide:
             replaced.enter_context(patch.object(commits, "_ask", lambda *_: None))
         for script in tell_every(50, scripts):

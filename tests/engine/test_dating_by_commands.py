@@ -301,3 +301,32 @@ def test_what_a_library_is_installed_beside_bounds_it(tmp_path: Path, asked: str
     (tmp_path / "train.py").write_text(text)
     found = port_file(tmp_path / "train.py").recipe.versions
     assert (found["trl"].partition(" ")[0], found["transformers"].partition(" ")[0]) == (trl, transformers)
+
+
+OF_A_PARSER = """from datasets import load_dataset
+from trl import ModelConfig, ScriptArguments, SFTConfig, SFTTrainer, TrlParser
+
+script, args, model = TrlParser((ScriptArguments, SFTConfig, ModelConfig)).parse_args_and_config()
+trainer = SFTTrainer(model.model_name_or_path, args=args, train_dataset=load_dataset(script.dataset_name)["train"])
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize(("flag", "read"), [("--config sft.yaml", "1.16.0"), ("--max_seq_length 512", "0.19.1")])
+def test_the_flag_of_the_parser_itself_dates_nothing(tmp_path: Path, flag: str, read: str) -> None:
+    """ScriptArguments had a field `config` in 0.12 alone; TrlParser takes `--config` in all releases."""
+    (tmp_path / "sft.yaml").write_text("output_dir: out\n")
+    (tmp_path / "run.sh").write_text(f"accelerate launch train.py {flag}\n")
+    (tmp_path / "train.py").write_text(OF_A_PARSER)
+    assert port_file(tmp_path / "train.py").recipe.versions["trl"].startswith(read)
+
+
+@pytest.mark.parametrize(
+    ("loss", "read"), [("dapo", "0.22.0 (the first"), ("bnpo", "0.20.0 (requirements.txt: trl beside")]
+)
+def test_pins_that_let_in_nothing_the_script_can_run_on_are_not_its_own(tmp_path: Path, loss: str, read: str) -> None:
+    """huggingface-hub 0.30 keeps TRL at 0.20; `dapo` came in 0.22."""
+    (tmp_path / "requirements.txt").write_text("trl\ndatasets==3.5.0\nhuggingface-hub==0.30.2\n")
+    text = SCRIPT.replace("SFT", "GRPO").replace('"out"', f'"out", loss_type="{loss}"')
+    (tmp_path / "train.py").write_text(text.replace("args=", "reward_funcs=len, args="))
+    assert port_file(tmp_path / "train.py").recipe.versions["trl"].startswith(read)

@@ -73,7 +73,7 @@ def test_a_script_is_for_what_was_out_at_its_last_commit(
     assert versions(ported) == read
     said = [finding.message for finding in ported.findings if finding.message.startswith("Read as")]
     assert bool(said) == (read[0] != "1.16.0") and all(day in message for message in said), said
-    early = 'shuffling="drawn",  # as transformers 4.31.0, accelerate 0.23.0 did' in ported.after  # not as 0.28 did
+    early = 'shuffling="drawn",  # as transformers 4.31.0, accelerate 0.22.0 did' in ported.after  # not as 0.28 did
     assert early is (day == "2023-01-01")
 
 
@@ -215,13 +215,18 @@ def test_a_row_without_the_template_ended_older_runs(tmp_path: Path) -> None:
     assert any("ends the run at a row that lacks the response template" in message for message in said)
 
 
-def test_accelerate_is_none_of_after_the_last_commit(tmp_path: Path) -> None:
-    """0.25.0, two days younger than the script, drew another order of rows."""
+@pytest.mark.parametrize(
+    ("day", "transformers", "accelerate"),
+    [("2023-11-29", "4.35.2", "0.24.1"), ("2023-08-14", "4.31.0", "0.21.0"), ("2023-12-02", "4.35.2", "0.25.0")],
+)
+def test_accelerate_is_none_of_after_the_last_commit(
+    tmp_path: Path, day: str, transformers: str, accelerate: str
+) -> None:
+    """0.25.0, of 2023-12-01, drew another order of rows. TRL's first known release is of 2023-08-30."""
     text = ALONE.format("").replace("Qwen/Qwen2.5-0.5B", "huggyllama/llama-7b")
-    ported = port_file(committed(tmp_path, "2023-11-29", text))
-    said = "0.24.1 (the newest release on 2023-11-29, when the script was last committed)"
-    assert ported.recipe.versions["accelerate"] == said
-    assert 'shuffling="drawn",  # as transformers 4.35.2, accelerate 0.24.1 did' in ported.after
+    ported = port_file(committed(tmp_path, day, text))
+    assert ported.recipe.versions["accelerate"].partition(" ")[0] == accelerate
+    assert f" # as transformers {transformers}, accelerate {accelerate} did" in ported.after
 
 
 W_AND_B = "Run data is saved locally in <code>/content/wandb/run-20240412_112258-qggzi6fn</code>"

@@ -44,6 +44,7 @@ ONE_ADAPTER = frozenset(f"trl.{name}Trainer" for name in ("SFT", "DPO", "GRPO", 
 PARSED = re.compile(r"""\.parse_(?:json|yaml)_file\(\s*(?:\w+ *= *)?["']([^"'\n]+)["']""")
 # Parsers that take the classes whose fields are the flags; argparse is told each.
 CLASS_PARSER = re.compile(r"\w+ArgumentParser\(|TrlParser\(")
+OWN_PARSER, OWN_FLAG = "TrlParser(", "config"
 GIVES_BACK = re.compile(r"(?m)^[ \t]*if not hasattr\(([\w.]+), *[\"'](\w+)[\"']\):[ \t]*(?:#.*)?\n?[ \t]*\1\.\2[ \t]*=")
 IN_EFFECT = " in effect"
 FLOORS = ("the oldest releases with what it uses",)
@@ -294,6 +295,8 @@ def _given_by_launches(porting: Training, names: Sequence[str], library: str) ->
     for word, file in porting.answers[LAUNCHED].items():
         if re.search(rf"(?m)^[ \t]+{re.escape(word)}[ \t]*:", porting.module.text):
             continue  # a field of a dataclass of the script: two of one name are refused
+        if word == OWN_FLAG and OWN_PARSER in porting.module.text:
+            continue  # which the parser takes itself, in all releases
         for name in names:
             new, gone = history().lifetime(library, name, word)
             if (new or gone) and word not in seen:

@@ -30,6 +30,8 @@ from .between_releases import on_its_way
 from .evidence import SOURCES, Evidence, contradictions, evidence, floors, releases_with_all, short_version
 from .row_order import accelerate_in
 
+OF_THE_DAY = "of the day of"
+
 
 @dataclass(frozen=True)
 class Date:
@@ -221,9 +223,10 @@ def _of_its_day(porting: Training, transformers: Date, days: Mapping[str, str]) 
     if newest or not able or not (fitting or transformers.pinned):
         return None
     if not fitting:
-        return Date(able[0], f"the first release with all that it uses, beside {transformers.why}")
-    why = f"the newest release of the day of {transformers.why}" if transformers.pinned else transformers.why
-    return Date(fitting[-1], why)
+        beside = transformers.why.removeprefix(f"{OF_THE_DAY} ")
+        return Date(able[0], f"the first release with all that it uses, beside {beside}")
+    of_day = transformers.why if transformers.why.startswith(OF_THE_DAY) else f"{OF_THE_DAY} {transformers.why}"
+    return Date(fitting[-1], f"the newest release {of_day}" if transformers.pinned else transformers.why)
 
 
 def _works_beside(trl: str, transformers: str) -> bool:
@@ -287,7 +290,8 @@ def _of_the_day_of(porting: Training, library: str) -> Date | None:
     until = min((day for day in record.dates if day > record.dates[record.place(found.version)]), default=None)
     theirs = history().record("transformers")
     older = [release for release, day in zip(theirs.releases, theirs.dates, strict=True) if until and day < until]
-    return Date(older[-1], f"{library} {found.version}, {found.why}", pinned=True) if older else None
+    why = f"{OF_THE_DAY} {library} {found.version}, {found.why}"
+    return Date(older[-1], why, pinned=True) if older else None
 
 
 def date(porting: Training, library: str) -> Date | None:
@@ -298,6 +302,7 @@ def date(porting: Training, library: str) -> Date | None:
     dated = [row for row in used if row.gone and not (floor and version_key(row.gone) <= version_key(floor))]
     dated = [row for row in dated if not (row.acts and _came_before(porting, library, row.gone or ""))]
     places = [*pins_for(porting, library)] or [(where, []) for where in binds(porting, library)]
+    able = releases_with_all(porting, library)
     for place, (where, pins) in enumerate(places):
         fitting = [release for release in releases if all(fits(release, *pin) for pin in pins)]
         held = ""
@@ -305,6 +310,8 @@ def date(porting: Training, library: str) -> Date | None:
             fitting, held = beside_others(porting, library, where, fitting)
         if not held and not any(sign in ("==", "===", "<", "<=", "~=") for sign, _ in pins):
             continue  # a lower bound alone
+        if held and able and set(able).isdisjoint(fitting):
+            continue  # what it pins of others is another script's, or of another day
         if not fitting:
             exact = exact_of(pins)
             if exact is None:

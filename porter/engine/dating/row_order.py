@@ -24,9 +24,9 @@ def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
     """The accelerate beside the releases of `versions` and how it is known; None where all order rows as today's."""
     pinned = _pinned(porting, versions)
     asked: dict[str, Sequence[Pin]] = {"accelerate": within_known("accelerate", pinned)} if pinned else {}
-    for library in ("trl", "transformers"):
+    for library in _told(porting, versions):
         version, _, why = versions.get(library, "newest table").partition(" ")
-        if "of the day of" in why and library == "transformers":
+        if "of the day of TRL" in why and library == "transformers":
             asked[library] = pins_of(f"<{SETTLED}") if version_key(version) < version_key(SETTLED) else []
         elif version[:1].isdigit() and "newest table" not in why:
             asked[library] = pins_of(f"=={version}")
@@ -54,7 +54,9 @@ def _chosen(porting: Training, asked: Mapping[str, Sequence[Pin]]) -> tuple[dict
     record, uses = history(), _uses(porting)
     chosen = choose(uses, asked)
     exact = {library: exact_of(asked.get(library, ())) for library in ("trl", "transformers")}
-    since = [record.date(library, release) for library, release in exact.items() if release is not None]
+    known = {library: release for library, release in exact.items() if release is not None}
+    # The first that is known may stand for one of before.
+    since = [record.date(one, release) for one, release in known.items() if release != record.releases(one)[0]]
     day = last_day(Path(porting.module.path), max(since, default=None))
     if day is None or record.date("accelerate", chosen["accelerate"].version) <= day:
         return chosen, None
@@ -62,6 +64,13 @@ def _chosen(porting: Training, asked: Mapping[str, Sequence[Pin]]) -> tuple[dict
     releases = (one for one in record.releases("accelerate") if all(fits(one, *pin) for pin in pins))
     out = [one for one in releases if record.date("accelerate", one) <= day]
     return (choose(uses, {**asked, "accelerate": [("==", out[-1])]}), day) if out else (chosen, None)
+
+
+def _told(porting: Training, versions: Mapping[str, str]) -> Sequence[str]:
+    """The libraries whose releases tell the day: not TRL, where the script has none, and transformers' is known."""
+    known = versions.get("transformers", "newest table")
+    alone = "trl" not in porting.module.roots and "newest table" not in known and "of the day of TRL" not in known
+    return ("transformers",) if alone else ("trl", "transformers")
 
 
 def _pinned(porting: Training, versions: Mapping[str, str]) -> list[Pin]:
@@ -77,7 +86,7 @@ def accelerate_beside(porting: Training) -> str:
     """The accelerate that the script ran with: pinned, or that of the day of the other releases."""
     pinned = _pinned(porting, porting.versions)
     asked: dict[str, Sequence[Pin]] = {"accelerate": within_known("accelerate", pinned)} if pinned else {}
-    for library in ("trl", "transformers"):
+    for library in _told(porting, porting.versions):
         version, _, why = porting.versions.get(library, "newest table").partition(" ")
         if version[:1].isdigit() and "newest table" not in why:
             asked[library] = pins_of(f"=={version}")
