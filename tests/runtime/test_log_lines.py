@@ -239,3 +239,16 @@ def test_the_lowest_and_the_highest_are_those_of_each_micro_step() -> None:
     assert _highest(of_micro_batches) == pytest.approx((0.4 + 0.2) / 2)
     assert _lowest([-each for each in of_micro_batches]) == pytest.approx(-(0.4 + 0.2) / 2)
     assert np.isnan(_highest([np.array([-np.inf])]))
+
+
+def test_what_an_evaluation_has_not_measured_is_in_no_line() -> None:
+    """With compute_metrics it computes no entropy, and Tunix's logger refuses what it never got."""
+
+    def history(prefix: str, name: str, mode: str) -> Any:
+        if mode == "eval":
+            raise ValueError(f"Metric {name!r} not found")
+        return np.array([1.0, 3.0])
+
+    logger = SimpleNamespace(get_metric_history=history)
+    trainer = SimpleNamespace(metric_names=("entropy",), metrics_logger=logger, metrics_prefix="")
+    assert (measured(trainer, "eval", 1), measured(trainer, "train", 2)) == ({}, {"entropy": 2.0})

@@ -31,7 +31,7 @@ def measured(trainer: Any, mode: str, steps: int) -> dict[str, float]:
     for name in getattr(trainer, "metric_names", ()):
         try:
             history = trainer.metrics_logger.get_metric_history(trainer.metrics_prefix, name, mode)
-        except KeyError:  # a MetricsTrainer's evaluation, whose batches are those of its predictions
+        except (KeyError, ValueError):  # a MetricsTrainer's evaluation, whose batches are those of its predictions
             continue
         if (mean := _mean(history[-steps:])) is not None:
             found[name] = mean
