@@ -123,6 +123,8 @@ SHELL = "    args:\n      - |\n        accelerate launch \\\n          --num_pro
         ("launch.py", JOB.replace(", distribution=WAYS", ""), 1),
         ("launch.py", JOB.replace('"ml.g5.12xlarge"', "sagemaker.session.kind()"), 1),
         ("launch.py", JOB.replace('"torch_distributed": {', '"mpi": {"processes_per_host": 3, '), 6),
+        ("launch.py", JOB.replace('"enabled": True', '"enabled": False'), 1),
+        ("launch.py", JOB.replace('{"torch_distributed": {"enabled": True}}', '{"a": {"b": {"enabled": True}}}'), 8),
         ("launch.py", JOB.replace("g5.12xlarge", "g5.2xlarge"), 2),
         ("launch.py", TRAINER, 8),
         ("run.ipynb", json.dumps({"cells": [{"source": "!pip install x"}, {"source": JOB.splitlines(True)}]}), 8),

@@ -28,7 +28,7 @@ GPUS = {
     "g6": {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8},
     "g6e": {"12xlarge": 4, "24xlarge": 4, "48xlarge": 8},
 }
-BY_GPU = ("torch_distributed", "pytorchddp", "smdistributed")
+OF_A_HOST = "parameter_server"  # the one way that starts a process a host
 MOST_DEEP = 4  # names that stand for one another
 
 
@@ -71,9 +71,14 @@ def _processes(given: Mapping[str, ast.expr]) -> int:
         mpi = ways.get("mpi")
         if isinstance(mpi, dict) and mpi.get("enabled"):
             a_host = mpi.get("processes_per_host", a_host)
-        elif not any(way in ways for way in BY_GPU):
+        elif not any(_is_enabled(said) for way, said in ways.items() if way not in ("mpi", OF_A_HOST)):
             return 0
     return (instances or 1) * a_host if isinstance(a_host, int) else 0
+
+
+def _is_enabled(said: object) -> bool:
+    """`{"enabled": True}`, `{"dataparallel": {"enabled": True}}`."""
+    return isinstance(said, dict) and (bool(said.get("enabled")) or any(_is_enabled(each) for each in said.values()))
 
 
 def _given(call: ast.Call, held: Mapping[str, ast.expr]) -> dict[str, ast.expr]:
