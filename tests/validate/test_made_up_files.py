@@ -87,6 +87,18 @@ def test_a_placeholder_is_a_file_where_the_script_tells_its_form(project: Projec
     assert project.again("port").stdout == run.stdout
 
 
+@pytest.mark.real
+def test_a_compressed_table_and_rows_that_are_held_out_to_be_packed(project: Project) -> None:
+    text = (
+        "import gzip\nimport pandas as pd\nfrom datasets import load_dataset\n"
+        "with gzip.open('rows.tsv.gz', 'rt', encoding='utf-8') as file:\n    table = pd.read_csv(file, sep='\\t')\n"
+        "print(list(table.columns), table['asked'].str.strip().all())\n"
+        "print(len(load_dataset('nobody/nowhere')['test']))\n"
+    )
+    run = project.run(text + "# packing=True\n")
+    assert run.stdout.splitlines() == ["['asked'] True", "256"], run.stderr
+
+
 @pytest.mark.parametrize("files", ["'a.jsonl'", "{'train': ['a.jsonl'], 'test': 'b.jsonl'}"])
 def test_what_git_lfs_leaves_is_no_dataset(files: str, project: Project) -> None:
     (project.folder / "a.jsonl").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:3\nsize 9\n")

@@ -18,6 +18,9 @@ def test_where_a_project_shows_command_lines(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text("python src/train.py --lr ${LR:-2} > log\n# python src/train.py --lr 9\n")
     (tmp_path / "a.json").write_text('{"lr": 1, "epochs": 2}')
 
+    (tmp_path / "rows.json").write_text("[]")
+    script.write_text(script.read_text() + "python train.py --rows ../rows.json\n")
+    assert commands_for(script, tmp_path)[-1].words == ("--rows", str(inner / "../rows.json"))
     assert project_of(script) == tmp_path
     assert next(shown.words for shown in commands_for(script, tmp_path)) == ("--lr", "2")
     assert [path.name for path, _ in configs_of(script, tmp_path)] == ["a.json"]

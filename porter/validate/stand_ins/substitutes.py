@@ -37,6 +37,7 @@ LOADERS = {".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv", ".pa
 OF_A_MODEL = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
 # Each has a from_pretrained of its own, copied from their base class.
 AUTO_MODELS = ("AutoModel", "AutoModelForCausalLM", "AutoModelForImageTextToText", "AutoModelForSequenceClassification")
+HELD_OUT, PACKED = 16, 256  # rows of a split that isn't trained on, and where rows are packed
 NF4 = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}
 
 
@@ -54,6 +55,11 @@ class Substitutes:
         self.outside = (folder or self._work) / "outside"
         self.plan = DataPlan(settings, side, arguments)
         self.missing = MissingFiles(self, self.plan)
+
+    @property
+    def packs(self) -> bool:
+        """Whether the scripts may pack rows: `packing=True`, or one that the run decides."""
+        return any(re.search(r"\bpacking\s*[=:]\s*(?!False|false)", text) for text in self.settings.sources)
 
     def note(self, text: str) -> None:
         """Add `text` to the notes, once."""
@@ -143,11 +149,11 @@ class Substitutes:
             kwargs = self._with_files(kwargs)
             if self._are_left_out((given | kwargs).get("data_files")):
                 left = OSError("Git LFS has left a pointer in place of a file")
-                return _as_asked(*self.made_up(asked, given, left), split, streaming)
+                return _as_asked(*self.made_up(asked, given, left), split, streaming, packs=self.packs)
             try:
                 return original(*args, **kwargs)
             except (OSError, ValueError, RuntimeError) as error:
-                return _as_asked(*self.made_up(asked, given, error), split, streaming)
+                return _as_asked(*self.made_up(asked, given, error), split, streaming, packs=self.packs)
 
         return load
 
@@ -393,15 +399,18 @@ def _streamed(rows: Any) -> Any:
     return stream
 
 
-def _as_asked(rows: Any, splits: list[str], split: Any, streaming: bool) -> Any:
-    """`rows` as load_dataset gives them: one dataset for a split, else `splits` or the usual; streamed on request."""
+def _as_asked(rows: Any, splits: list[str], split: Any, streaming: bool, *, packs: bool = False) -> Any:
+    """`rows` as load_dataset gives them: one dataset for a split, else `splits` or the usual; streamed on request.
+
+    Of a script that `packs` rows, those that are held out fill a packed one, too: TRL before 0.13 ends without.
+    """
     from datasets import DatasetDict, IterableDatasetDict
 
     if split is not None and not isinstance(split, list):
         return _streamed(rows) if streaming else rows
     if split is not None:
         return [rows for _ in split]
-    held_out = rows.select(range(min(len(rows), 16)))
+    held_out = rows.select(range(min(len(rows), HELD_OUT if not packs else PACKED)))
     names = splits or ["train", "test", "validation", "eval"]
     parts = {name: rows if index == 0 or "train" in name else held_out for index, name in enumerate(names)}
     if streaming:

@@ -80,7 +80,8 @@ def commands_for(script: Path, project: Path) -> list[Shown]:
     found: list[Shown] = []
     for path in (path for folder in folders for path in _files(folder, SHOWING)):
         found += [Shown(path.name, _existing(words, path.parent, project)) for words in _commands(_text(path), script)]
-    found += [Shown(script.name, words) for words in _commands(_text(script), script)]
+    here = script.absolute().parent
+    found += [Shown(script.name, _existing(words, here, project)) for words in _commands(_text(script), script)]
     return list(dict.fromkeys(found))
 
 

@@ -11,6 +11,7 @@ import builtins
 import csv
 import functools
 import glob
+import gzip
 import io
 import json
 import os
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ..substitutes import Substitutes
 
 DATA = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet", ".pdf")
+PACKED = ".gz"
 FORMS = ("json", "lines", "csv")
 CONFIGURATION = (".yaml", ".yml", ".toml", ".ini", ".cfg")
 OF_PDFS = ("pdfplumber", "pdfminer", "pypdf", "PyPDF2")
@@ -84,7 +86,7 @@ class MissingFiles:
         given = self.given_for(path) if self.given else None
         if given is not None:
             return given
-        suffix = Path(path).suffix.lower()
+        suffix = suffix_of(path)
         if (suffix and suffix not in DATA + CONFIGURATION) or frame is None or self.there(path):
             return None
         if handled(frame):
@@ -153,11 +155,18 @@ class MissingFiles:
             self.folder.mkdir(parents=True, exist_ok=True)
             new = file.with_name(f"{os.getpid()}-{file.name}")
             write_file(new, suffix, entry)
+            if path.lower().endswith(PACKED):
+                new.write_bytes(gzip.compress(new.read_bytes()))
             os.replace(new, file)
         parent = Path(path).absolute().parent
         if Path(self.substitutes.settings.work) in parent.parents:  # of the script's copy: it may write beside it
             parent.mkdir(parents=True, exist_ok=True)
         return str(file)
+
+
+def suffix_of(path: str) -> str:
+    """The suffix of a file, in small letters; of a compressed one that of what it holds: `.tsv` of `rows.tsv.gz`."""
+    return Path(path.lower().removesuffix(PACKED)).suffix
 
 
 def write_file(file: Path, suffix: str, entry: dict[str, Any]) -> None:
