@@ -8,6 +8,8 @@ import pytest
 
 from porter.front.port_file import port_file
 
+from ..notebooks import saved
+
 SCRIPT = """\
 {above}
 from datasets import load_dataset
@@ -47,3 +49,11 @@ def test_names_that_nothing_binds(above: str, inside: str, names: list[str], tmp
     port = port_file(tmp_path / "train.py")
     said = [each.message.partition(" ")[0] for each in port.findings if each.rule == "TP191"]
     assert (said, port.status) == (names, "ported")
+
+
+def test_names_that_magics_bind(tmp_path: Path) -> None:
+    train = SCRIPT.format(above="", inside="pass")
+    cells = ["files = !ls", "%%capture shown\nprint(1)", "%%bash --out listed\nls", train]
+    script = saved(tmp_path / "train.ipynb", *cells, "print(files, shown, listed, lengths)")
+    said = [each.message for each in port_file(script).findings if each.rule == "TP191"]
+    assert [message.partition(" ")[0] for message in said] == ["lengths"]

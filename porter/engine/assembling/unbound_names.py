@@ -21,6 +21,7 @@ GIVEN = frozenset(dir(builtins)) | set(
     " In Out _ __ ___".split()
 )
 HIDDEN = re.compile(r"\b(?:exec|builtins|import_module|runpy)\b|\b(?:globals|vars)\(\)|%(?:run|load|pylab|store)")
+MAGICS = re.compile(r"%[a-z]\w*([^\"\\\\]*)")  # a cell's `%%capture shown`, in the file's JSON
 CAUGHT = {"NameError", "Exception", "BaseException"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # What of a definition is no part of its scope, and what isn't run with it.
@@ -38,6 +39,10 @@ def say_unbound_names(porting: Porting, edits: Sequence[Edit]) -> None:
         return
     bound = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
     bound |= {*_bound_in(tree)} | GIVEN
+    if module.notebook is not None:
+        if module.notebook.skipped:  # cells that don't parse may bind any name
+            return
+        bound |= {name for words in MAGICS.findall(module.notebook.raw) for name in re.findall(r"\w+", words)}
     if "*" in bound:
         return
     spans, lines = Spans((edit.start, edit.end) for edit in edits), module.python.splitlines(keepends=True)
