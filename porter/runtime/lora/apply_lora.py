@@ -342,9 +342,11 @@ def _finish(
     return_only_changes()
     if spec.lora_dropout:
         rngs = nnx.Rngs(dropout=seed)
-        # On the mesh, where the step gives them back: its second micro-batch would have it compiled once more.
-        everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-        nnx.update(rngs, jax.device_put(nnx.state(rngs), everywhere))
+        # On the mesh, where the step gives them back: its second micro-batch would have it compiled once more. JAX puts
+        # no keys on a mesh of several processes.
+        if jax.process_count() == 1:
+            everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+            nnx.update(rngs, jax.device_put(nnx.state(rngs), everywhere))
         paths = {site.path for site in sites}
         for path, module in model.iter_modules():
             if "/".join(map(str, path)) in paths:
