@@ -9,6 +9,7 @@ Why: the script trains with them. A class of TRL that is imported before unsloth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -34,6 +35,7 @@ from .lost_keywords import LOSES, is_followed, loses_keywords, loses_length, trl
 
 ID = "TP703"
 WITHOUT_BOS = ("qwen2", "qwen3")  # families whose tokenizers have none
+WRITES_BOS = re.compile(r"chat_template|bos|begin_of_text|<s>|standardize_sharegpt", re.IGNORECASE)
 
 NEWEST = "(newest table)"  # of a release that nothing has told
 OF_MODEL = "the model's max_seq_length, as in Unsloth"
@@ -233,7 +235,9 @@ def _say_start(porting: Training, site: Site) -> None:
         return
     message = "Unsloth leaves out a BOS where the text begins with it or the chat template has it; the port adds it."
     fix = "Take off a BOS that apply_chat_template wrote (.removeprefix(tokenizer.bos_token))."
-    porting.find(ID, "warning", message, fix, site.line, site.column)
+    makes_texts = porting.given("data.formatting") or ".map(" in porting.module.text
+    severity: Severity = "warning" if WRITES_BOS.search(porting.module.text) or not makes_texts else "info"
+    porting.find(ID, severity, message, fix, site.line, site.column)
 
 
 def _cut_at_the_models(porting: Training) -> None:

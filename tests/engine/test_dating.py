@@ -155,6 +155,25 @@ def test_what_a_place_asks_for_of_another_library_is_said(tmp_path: Path) -> Non
     assert said.startswith("requirements.txt asks for trl==0.24.0 beside transformers==4.50.0, which goes against what")
 
 
+OLD = """from datasets import load_dataset
+from transformers import TrainingArguments
+from trl import SFTTrainer
+
+rows = load_dataset("imdb", split="train")
+args = TrainingArguments("out")
+SFTTrainer("huggyllama/llama-7b", args=args, train_dataset=rows, dataset_text_field="text", max_seq_length=512).train()
+"""
+
+
+def test_files_that_ask_for_the_same_old_release_agree(tmp_path: Path) -> None:
+    """It is older than all that are known, so that the release that is read fits neither."""
+    for name in ("requirements.txt", "setup.cfg", "README.md"):
+        (tmp_path / name).write_text("```\npip install trl==0.4.7\n```\n" if name == "README.md" else "trl==0.4.7\n")
+    (tmp_path / "train.py").write_text(OLD)
+    assert port_file(tmp_path / "train.py").recipe.versions["trl"].startswith("0.7.0 (")
+    assert not any("read as the first" in each.message for each in port_file(tmp_path / "train.py").findings)
+
+
 def test_files_that_contradict_each_other_are_named_with_the_one_that_is_read(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("trl==0.24.0\n")
     (tmp_path / "requirements-eval.txt").write_text("trl==0.23.0\ntransformers\n")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+from porter.front.port_file import port_file
+from tests.notebooks import cell, saved
 
 from .porting import port, sft_script
 
@@ -144,3 +149,18 @@ def test_a_command_that_a_try_with_the_training_starts_is_an_error() -> None:
     body = lines.replace("\n", "\n    ")
     ported = port(f"try:\n    {body}\nexcept Exception as error:\n    print(error)\n")
     assert [finding.rule for finding in ported.findings if finding.severity == "error"] == ["TP539"]
+
+
+@pytest.mark.parametrize(
+    ("line", "gone"),
+    [
+        ("!nvidia-smi", True),
+        ("! nvidia-smi -L", True),
+        ("!nvidia-smi | head -5", False),
+        ("found = !nvidia-smi", False),
+        ("!nvidia-smi-mine", False),
+    ],
+)
+def test_a_cell_shows_no_driver(tmp_path: Path, line: str, gone: bool) -> None:
+    path = saved(tmp_path / "train.ipynb", cell(f"# which GPU\n{line}\nprint(1)"), cell(sft_script("")))
+    assert ("nvidia-smi" not in port_file(path).after) is gone

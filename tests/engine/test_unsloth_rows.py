@@ -67,6 +67,15 @@ trainer.train()
 """
     found = port(re.sub(r"unsloth/[\w.-]+", model, text)).findings
     assert any("leaves out a BOS" in each.message for each in found) is said
+    text = re.sub(r"unsloth/[\w.-]+", model, text)
+    made = text.replace("model, tok", "rows = rows.map(lambda row: {'text': f'Below: {row}'})\nmodel, tok", 1)
+    severities = [
+        each.severity
+        for before in ("", "START = tokenizer.bos_token\n")
+        for each in port(made.replace("args = ", before + "args = ")).findings
+        if "leaves out a BOS" in each.message
+    ]
+    assert severities == (["info", "warning"] if said else [])
 
 
 BESIDE = "# pip install unsloth=={} trl=={}\n"

@@ -10,7 +10,7 @@ from ...source.project.pins import spelled
 from ..packs.said_by_packs import dated_library, loader, title_of
 from ..script.sites import Site
 from ..script.training import Training
-from .asked import asked_for, beside
+from .asked import asked_for, beside, exact_of
 from .between_releases import commits_asked
 from .evidence import SOURCES, contradictions
 from .other_releases import READ_AS
@@ -116,7 +116,8 @@ def _say_contradiction(porting: Training, site: Site) -> None:
         if taken is None:
             continue
         for asked in asks:
-            if asked.where == taken.where or all(fits(version, *pin) for pin in asked.pins):
+            own = exact_of(taken.pins) or version  # older than all that are known, maybe
+            if asked.where == taken.where or all(fits(own, *pin) for pin in asked.pins):
                 continue
             severity: Severity = "info" if kind_of(asked) == kind_of(taken) else "warning"
             other = f"{asked.where} for {spelled(library, asked.pins)}"
