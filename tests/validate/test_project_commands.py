@@ -21,6 +21,9 @@ def test_where_a_project_shows_command_lines(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text("[]")
     script.write_text(script.read_text() + "python train.py --rows ../rows.json\n")
     assert commands_for(script, tmp_path)[-1].words == ("--rows", str(inner / "../rows.json"))
+    (tmp_path / "README.md").write_text("cd src\npython train.py --epochs 2 --rows ../rows.json\n")
+    shown = next(one.words for one in commands_for(script, tmp_path) if one.where == "README.md")
+    assert shown == ("--epochs", "2", "--rows", str(inner / "../rows.json"))
     assert project_of(script) == tmp_path
     assert next(shown.words for shown in commands_for(script, tmp_path)) == ("--lr", "2")
     assert [path.name for path, _ in configs_of(script, tmp_path)] == ["a.json"]

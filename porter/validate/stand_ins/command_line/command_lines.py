@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,12 +76,13 @@ def _has_module(folder: Path, name: str) -> bool:
 
 def commands_for(script: Path, project: Path) -> list[Shown]:
     """Command lines of `script` in the project's shell scripts, READMEs and its own text, in this order."""
-    folders = dict.fromkeys([script.absolute().parent, project])
+    here = script.absolute().parent
+    folders = dict.fromkeys([here, project])
     found: list[Shown] = []
     for path in (path for folder in folders for path in _files(folder, SHOWING)):
-        found += [Shown(path.name, _existing(words, path.parent, project)) for words in _commands(_text(path), script)]
-    here = script.absolute().parent
-    found += [Shown(script.name, _existing(words, here, project)) for words in _commands(_text(script), script)]
+        places = (path.parent, project, here)  # a command may have been given in the script's folder, too
+        found += [Shown(path.name, _existing(words, places)) for words in _commands(_text(path), script)]
+    found += [Shown(script.name, _existing(words, (here, project))) for words in _commands(_text(script), script)]
     return list(dict.fromkeys(found))
 
 
@@ -183,14 +184,14 @@ def _filled(text: str, variables: dict[str, str]) -> str:
     return re.sub(r"\$\{(\w+)(:-[^}]*)?\}|\$(\w+)", value, text)
 
 
-def _existing(words: tuple[str, ...], folder: Path, project: Path) -> tuple[str, ...]:
+def _existing(words: tuple[str, ...], places: Sequence[Path]) -> tuple[str, ...]:
     """`words` with the configuration files that they name where those are, seen from here."""
 
     def placed(word: str) -> str:
         flag, equals, value = word.rpartition("=")
         if not value.endswith((".yaml", ".yml", ".json")) or Path(value).exists():
             return word
-        there = next((base / value for base in (folder, project) if (base / value).is_file()), None)
+        there = next((base / value for base in places if (base / value).is_file()), None)
         return f"{flag}{equals}{there}" if there else word
 
     return tuple(placed(word) for word in words)
