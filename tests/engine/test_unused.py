@@ -75,3 +75,27 @@ def test_a_function_that_a_person_has_to_carry_over_stays() -> None:
 def test_a_device_map_that_is_placed_by_a_call_in_one_branch_stays() -> None:
     after = port(script('device_map = "auto"\nif ddp:\n    device_map = place_layers()')).after
     assert 'device_map = "auto"' in after and "device_map = place_layers()" in after
+
+
+@pytest.mark.parametrize(
+    ("line", "gone"),
+    [
+        ("low = True  # of the GPU", True),
+        ("# As it is loaded\nlow = True", True),
+        ("low = bool(1)", False),  # it calls
+        ("low = True\nprint(low)", False),
+        ("low = True\nprint('low')", False),  # by its name, for all that is known
+        ("low = True\nprint(globals())", False),
+        ("half = 2\nlow = half * 2 == 4", False),  # it compares
+        ("half = 2\nlow = -half + 2", True),
+    ],
+)
+def test_a_setting_goes_with_the_last_that_read_it(line: str, gone: bool) -> None:
+    text = sft_script(f"{line}\n\nlast = 1", load=", low_cpu_mem_usage=low")
+    after = port(text).after
+    assert ("low" in after, "half" in after, "As it is" in after) == (
+        not gone,
+        "half" in line and not gone,
+        False,
+    )
+    assert "\nlast = 1\n" in after, "the source never read it: it is the user's"

@@ -9,7 +9,6 @@ from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 
 from porter import runtime as rt
 
-RANK = 32
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("google/gemma-3-1b-it")
 model = rt.load_model("google/gemma-3-1b-it", mesh, dtype=jnp.bfloat16)

@@ -10,7 +10,6 @@ from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from porter import runtime as rt
 
 base = "Qwen/Qwen2.5-7B-Instruct"
-BITS = 4
 
 
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)

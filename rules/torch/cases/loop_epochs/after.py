@@ -13,7 +13,6 @@ MODEL = "Qwen/Qwen3-0.6B"
 EPOCHS = 3
 BATCH = 16
 
-device = "cuda"
 tokenizer = AutoTokenizer.from_pretrained(MODEL)
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model(MODEL, mesh)

@@ -15,7 +15,6 @@ EPOCHS = 3
 BATCH = 4
 ACCUMULATE = 2
 
-device = "cuda"
 tokenizer = AutoTokenizer.from_pretrained(MODEL)
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model(MODEL, mesh, dtype=jnp.float32)

@@ -14,7 +14,6 @@ TINY = False
 BATCH = 1 if TINY else 4
 ACCUMULATION = 32 // BATCH
 COMMON = dict(learning_rate=LR, num_train_epochs=EPOCHS)
-LOGGING = {"logging_steps": 25, "report_to": "none"}
 
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained(MODEL)
