@@ -83,6 +83,7 @@ def test_a_device_map_that_is_placed_by_a_call_in_one_branch_stays() -> None:
         ("low = True  # of the GPU", True),
         ("# As it is loaded\nlow = True", True),
         ("low = bool(1)", False),  # it calls
+        ("low, other = True, 1\nprint(other)", False),
         ("low = True\nprint(low)", False),
         ("low = True\nprint('low')", False),  # by its name, for all that is known
         ("low = True\nprint(globals())", False),

@@ -43,7 +43,8 @@ def _drop(porting: Porting, scope: Scope) -> bool:
         if len(bindings) != 1 or bindings[0].kind != "assign" or name in written:
             continue
         node, value = bindings[0].node, bindings[0].value
-        if not isinstance(node, cst.Assign) or len(node.targets) != 1 or value is None or not _is_plain(value):
+        alone = isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name)
+        if not alone or value is None or not _is_plain(value):
             continue
         start, end = module.span(node)
         uses = [use for use in module.references(name, scope) if not start <= module.span(use)[0] < end]
