@@ -10,8 +10,6 @@ from tunix.sft.peft_trainer import PeftTrainer, TrainingConfig
 from porter import runtime as rt
 
 max_seq_length = 2048
-dtype = None  # found by Unsloth
-load_in_4bit = True
 
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 model = rt.load_model("unsloth/Meta-Llama-3.1-8B", mesh, dtype=jnp.bfloat16, quantization="nf4")
