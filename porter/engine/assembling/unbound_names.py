@@ -23,6 +23,7 @@ GIVEN = frozenset(dir(builtins)) | set(
 HIDDEN = re.compile(r"\b(?:exec|builtins|import_module|runpy)\b|\b(?:globals|vars)\(\)|%(?:run|load|pylab|store)")
 MAGICS = re.compile(r"%[a-z]\w*([^\"\\\\]*)")  # a cell's `%%capture shown`, in the file's JSON
 CAUGHT = {"NameError", "Exception", "BaseException"}
+Scopes = tuple[set[str], ...]
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 # What of a definition is no part of its scope, and what isn't run with it.
 OUTSIDE, NOT_RUN = ("decorator_list", "bases", "keywords", "args"), ("annotation", "returns", "type_params")
@@ -46,11 +47,17 @@ def say_unbound_names(porting: Porting, edits: Sequence[Edit]) -> None:
     if "*" in bound:
         return
     spans, lines = Spans((edit.start, edit.end) for edit in edits), module.python.splitlines(keepends=True)
+    try:
+        found = sorted(_unbound(tree, (bound,), (bound,)), key=lambda node: (node.lineno, node.col_offset))
+    except RecursionError:
+        return
+    quoted = {*re.findall(r"(?<=[\"'])\w+(?=[\"'])", module.text)} if found else set[str]()
     said: set[str] = set()
-    for node in sorted(_unbound(tree, bound, bound), key=lambda node: (node.lineno, node.col_offset)):
+    for node in found:
+        if node.id in quoted or node.id in said:
+            continue
         column = len(lines[node.lineno - 1].encode()[: node.col_offset].decode()) + 1
-        quoted = re.search(rf"[\"']{node.id}[\"']", module.text)
-        if node.id in said or quoted or module.offset(node.lineno, column) in spans:
+        if module.offset(node.lineno, column) in spans:
             continue
         said.add(node.id)
         message = f"{node.id} is bound nowhere: where this runs, the GPU run ends with a NameError, as does the port."
@@ -79,21 +86,22 @@ def _bound_in(scope: ast.AST) -> Iterator[str]:
             pending += ast.iter_child_nodes(node)
 
 
-def _unbound(node: ast.AST, bound: set[str], around: set[str]) -> Iterator[ast.Name]:
+def _unbound(node: ast.AST, bound: Scopes, around: Scopes) -> Iterator[ast.Name]:
     """The names that are read in a scope and bound in none around it: no annotations, nor where a handler catches.
 
     `bound`: what the scopes around hold; `around`: the same with a class's own names, which its methods don't see, but
     for their decorators and defaults.
     """
     is_scope = isinstance(node, (*FUNCTIONS, ast.ClassDef))
-    inside = bound | {*_bound_in(node)} if is_scope else around
+    inside = (*bound, {*_bound_in(node)}) if is_scope else around
     for field, held in ast.iter_fields(node):
         if field in NOT_RUN or (field == "body" and _catches(node)):
             continue
         for each in held if isinstance(held, list) else [held]:
             seen = around if is_scope and field in OUTSIDE else inside
-            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and each.id not in seen:
-                yield each
+            if isinstance(each, ast.Name):
+                if isinstance(each.ctx, ast.Load) and not any(each.id in names for names in seen):
+                    yield each
             elif isinstance(each, ast.AST):
                 hidden = isinstance(node, ast.ClassDef) or not is_scope
                 yield from _unbound(each, bound if hidden else seen, seen)
