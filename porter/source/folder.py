@@ -176,12 +176,18 @@ def imported_names(path: Path) -> list[str]:
     """What a file imports, as dotted names (`..config.LR`); nothing of a file that can't be read, parsed or ported."""
     try:
         data = read_file(path)
-        if len(data) > LARGEST:
-            return []
+    except (OSError, InputError):
+        return []
+    return names_in(data) if len(data) <= LARGEST else []
+
+
+def names_in(code: str | bytes) -> list[str]:
+    """What a module's code imports, as `imported_names`."""
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(data)
-    except (OSError, InputError, SyntaxError, ValueError, RecursionError, MemoryError):
+            tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     names: list[str] = []
     for node in ast.walk(tree):

@@ -37,7 +37,7 @@ def ends_in_modules(tree: SourceTree, script: Path, whole: Port, options: Option
     for port in whole.modules:
         file = Path(port.path).relative_to(tree.root)
         for finding in (*_errors(port, named), *_mended(port, mended)):
-            reached = reached or ReachedCode(tree, script)
+            reached = reached or ReachedCode.of(tree, script)
             if reached.reaches(file, finding.line):
                 found.append((file, finding))
     return found

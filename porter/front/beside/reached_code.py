@@ -7,7 +7,7 @@ where code that runs says its name, also as an attribute or in a string.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -24,13 +24,19 @@ PLAIN = {"no_grad", "inference_mode", "dataclass", "lru_cache", "cache", "contex
 
 
 class ReachedCode:
-    """What a run of `script` can come to in the files of `tree` that it imports."""
+    """What a run of `script` can come to in the files of its project, each with its text.
 
-    def __init__(self, tree: SourceTree, script: Path) -> None:
-        files = tree.reached(script)
-        self._bodies = {file: _body(tree.module(file).text) for file in files}
-        self._texts = {file: tree.module(file).text for file in files}
-        self._script = script
+    `surely`: only what code names as that, be it itself or an imported module's; no text or attribute of another.
+    """
+
+    def __init__(self, texts: Mapping[Path, str], script: Path, *, surely: bool = False) -> None:
+        self._texts, self._script, self._surely = texts, script, surely
+        self._bodies = {file: _body(text) for file, text in texts.items()}
+
+    @classmethod
+    def of(cls, tree: SourceTree, script: Path) -> ReachedCode:
+        """That of a script with all that it imports of its project."""
+        return cls({file: tree.module(file).text for file in tree.reached(script)}, script)
 
     def changes(self, file: Path, edits: Iterable[Edit]) -> bool:
         """Whether a module's edits change what runs. Those that only add lines, an import or a mesh, serve others."""
@@ -40,35 +46,80 @@ class ReachedCode:
         )
 
     def reaches(self, file: Path, line: int) -> bool:
-        """Whether a line of a module stands in none of the definitions that no run comes to."""
-        unreached = (node for node in self._definitions(file) if node.name not in self._words)
-        return not any(_first_line(node) <= line <= (node.end_lineno or node.lineno) for node in unreached)
-
-    def _definitions(self, file: Path) -> list[Definition]:
-        """The functions and classes at a module's top, but for those that a decorator may have kept somewhere."""
-        return [
-            node
-            for node in self._bodies[file]
-            if isinstance(node, Definition) and all(_last_name(each) in PLAIN for each in node.decorator_list)
-        ]
+        """Whether a line of a module (from 1) may run."""
+        return not any(
+            _first_line(node) <= line <= (node.end_lineno or node.lineno)
+            for name, node in self._definitions[file].items()
+            if (file, name) not in self._reached
+        )
 
     @cached_property
-    def _words(self) -> set[str]:
-        """The names that code says which runs."""
-        waiting: dict[str, list[Definition]] = {}
-        running: list[ast.AST] = list(self._bodies[self._script])
-        for file in self._bodies.keys() - {self._script}:
-            definitions = self._definitions(file)
-            running += [node for node in self._bodies[file] if node not in definitions and not _is_guarded(node)]
-            for node in definitions:
-                waiting.setdefault(node.name, []).append(node)
-        words: set[str] = set()
+    def _definitions(self) -> dict[Path, dict[str, Definition]]:
+        """The functions and classes at each module's top, but for those that a decorator may have kept somewhere."""
+        return {
+            file: {
+                node.name: node
+                for node in body
+                if isinstance(node, Definition) and all(_last_name(each) in PLAIN for each in node.decorator_list)
+            }
+            for file, body in self._bodies.items()
+            if file != self._script
+        } | {self._script: {}}
+
+    @cached_property
+    def _reached(self) -> set[tuple[Path, str]]:
+        """The definitions that code names which runs: the script's, and what a module does when it is imported."""
+        reached: set[tuple[Path, str]] = set()
+        running: list[tuple[Path, ast.AST]] = []
+        for file, body in self._bodies.items():
+            own = {id(node) for node in self._definitions[file].values()}
+            is_script = file == self._script
+            running += [(file, node) for node in body if id(node) not in own and (is_script or not _is_guarded(node))]
         while running:
-            said = {word for node in running for word in _words(node)}
-            said |= {name for word in said for name in self._renamed.get(word, ())}
-            words |= waiting.keys() if ANY in said else said
-            running = [node for name in waiting.keys() & words for node in waiting.pop(name)]
-        return words
+            said = {target for file, node in running for target in self._said(file, node)} - reached
+            reached |= said
+            running = [(file, self._definitions[file][name]) for file, name in said]
+        return reached
+
+    def _said(self, file: Path, node: ast.AST) -> Iterator[tuple[Path, str]]:
+        """The definitions that code of a file may name: its own go before those of the same name elsewhere."""
+        for word, is_name in _words(node, self._modules[file] if self._surely else None):
+            if word == ANY and not self._surely:
+                yield from self._all
+            elif is_name and word in self._definitions[file]:
+                yield file, word
+            elif not (is_name and word in self._own[file]):
+                yield from (
+                    target for name in (word, *self._renamed.get(word, ())) for target in self._named.get(name, ())
+                )
+
+    @cached_property
+    def _all(self) -> list[tuple[Path, str]]:
+        return [(file, name) for file, definitions in self._definitions.items() for name in definitions]
+
+    @cached_property
+    def _named(self) -> dict[str, list[tuple[Path, str]]]:
+        found: dict[str, list[tuple[Path, str]]] = {}
+        for file, name in self._all:
+            found.setdefault(name, []).append((file, name))
+        return found
+
+    @cached_property
+    def _own(self) -> dict[Path, set[str]]:
+        """The names of each file's own functions and classes, the script's too."""
+        return {
+            file: {node.name for node in body if isinstance(node, Definition)} for file, body in self._bodies.items()
+        }
+
+    @cached_property
+    def _modules(self) -> dict[Path, set[str]]:
+        """The names by which each file's imports call a module of the project, or what may be one."""
+        stems = {file.parent.name if file.stem == "__init__" else file.stem for file in self._bodies}
+        found: dict[Path, set[str]] = {}
+        for file, body in self._bodies.items():
+            names = [each for node in body for each in ast.walk(node) if isinstance(each, ast.alias)]
+            found[file] = {name.asname or name.name for name in names if name.name.rpartition(".")[2] in stems}
+        return found
 
     @cached_property
     def _renamed(self) -> dict[str, set[str]]:
@@ -96,19 +147,23 @@ def _only_adds(old: str, new: str) -> bool:
     }
 
 
-def _words(node: ast.AST) -> Iterator[str]:
-    """The names, attributes and strings of code, without what it imports: names imported for nothing reach nothing.
-    ANY where it asks for names that it doesn't say.
+def _words(node: ast.AST, modules: Collection[str] | None) -> Iterator[tuple[str, bool]]:
+    """The words of code that may name a definition, and whether each is a name alone; ANY where it asks for names that
+    it doesn't say. What it imports is none: names imported for nothing reach nothing.
+
+    `modules`: names behind which alone an attribute counts, and no text does; None: all count.
     """
     for each in ast.walk(node):
         if isinstance(each, ast.Name):
-            yield ANY if each.id in BUILT_IN | OF_MODULES else each.id
+            yield (ANY if each.id in BUILT_IN | OF_MODULES else each.id), True
         elif isinstance(each, ast.Attribute):
-            yield ANY if each.attr in OF_MODULES else each.attr
-        elif isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value.isidentifier():
-            yield each.value
+            if modules is None or ast.unparse(each.value) in modules:
+                yield (ANY if each.attr in OF_MODULES else each.attr), False
+        elif modules is None and isinstance(each, ast.Constant):
+            if isinstance(each.value, str) and each.value.isidentifier():
+                yield each.value, False
         elif isinstance(each, ast.Call) and _asks_by_name(each):
-            yield ANY
+            yield ANY, False
 
 
 def _last_name(node: ast.expr) -> str:

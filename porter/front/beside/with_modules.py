@@ -27,6 +27,7 @@ from .ends_in_modules import ends_in_modules, with_ends
 from .packages_before import run_before, said_before
 from .reached_code import ReachedCode
 from .renamed_imports import Renaming, renamed
+from .trained_elsewhere import say_trained_elsewhere
 
 RANKS = {"ported": 0, "partial": 1}
 SUFFIX = "_tunix"
@@ -50,17 +51,21 @@ def port_with_modules(path: Path, options: Options) -> Port:
 
 def _with_what_it_imports(path: Path, module: Module, options: Options) -> Port:
     alone = port_module(module, options)
-    if module.notebook is not None:
+    if module.notebook is not None and alone.status != "unchanged":
         return alone
     tree, script = tree_around(path, module)
     if len(tree.files) == 1:
         return alone
+    if module.notebook is not None:
+        return say_trained_elsewhere(tree, script, alone, options)
     whole = port_module(tree.merged(script), options)
     if alone.status == "ported" and not whole.modules:
         return alone
     ends = ends_in_modules(tree, script, whole, options)
     said = {finding for _, finding in ends}
     if RANKS.get(whole.status) is None or _worse(whole, said) > _worse(alone):
+        if alone.status == "unchanged":
+            alone = say_trained_elsewhere(tree, script, alone, options)
         return with_ends(alone, tree, script, ends)
     return with_modules(tree, script, whole) or with_ends(_without_modules(path, alone, whole), tree, script, ends)
 
@@ -118,7 +123,7 @@ def _needed(tree: SourceTree, script: Path, whole: Port) -> dict[Path, Port]:
     ports = {Path(port.path).relative_to(tree.root): port for port in whole.modules}
     if not ports:
         return ports
-    reached = ReachedCode(tree, script)
+    reached = ReachedCode.of(tree, script)
     return {
         file: port
         for file, port in ports.items()

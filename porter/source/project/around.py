@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import InputError
-from ..folder import MOST_FILES, SourceTree, imported_names
+from ..folder import MOST_FILES, SourceTree, imported_names, names_in
 from ..merged import Merged
 from ..module import Module
 from ..parsing import read_module
@@ -35,7 +35,7 @@ def tree_around(path: Path, module: Module) -> tuple[SourceTree, Path]:
     found, pending = {script: module}, [script]
     while pending and len(found) < MOST_FILES:
         file = pending.pop(0)
-        for name in imported_names(file):
+        for name in imported_names(file) if file != script else names_in(module.python):
             if name.partition(".")[0] in OURS:
                 continue
             target = find_project_file(str(file), name)
