@@ -10,7 +10,7 @@ import libcst as cst
 
 from ..launch.launched_with import given_by_launches
 from ..module import Module
-from ..project.settings_files import CONFIG, hydras_file, loaded_settings, settings_of, settings_together
+from ..project.usual.settings_files import CONFIG, hydras_file, loaded_settings, settings_of, settings_together
 from ..scopes import walk
 from ..values import Unknown, evaluate
 

@@ -6,7 +6,7 @@ import libcst as cst
 
 from ..module import Module
 from ..project.around import with_what_it_imports
-from ..project.settings_files import CONFIG
+from ..project.usual.settings_files import CONFIG
 from .places import DEEPEST, Places
 
 CASTS = ("int", "float", "bool")

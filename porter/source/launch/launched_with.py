@@ -14,9 +14,9 @@ from pathlib import Path
 
 from ...files import is_folder
 from ..project.folders import file_in, files_in, project_folders
-from ..project.held_settings import Launched
-from ..project.settings_files import ENDINGS as OF_SETTINGS
-from ..project.settings_files import settings_of
+from ..project.usual.held_settings import Launched
+from ..project.usual.settings_files import ENDINGS as OF_SETTINGS
+from ..project.usual.settings_files import settings_of
 from .shell import ASSIGNMENT, ENVIRONMENT, commands_of, filled, names_script, words_of
 
 ENDINGS = (".sh", ".slurm", ".sbatch", ".job")  # of shell scripts: a cluster's scheduler is handed some

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+from .environment import variable_set_in
 from .settings_files import NOTED, SettingsFiles, files_named_in, variable_in_files
-from .usual.environment import variable_set_in
-from .usual.tables import DEEPEST, Tables
-from .usual.text_parts import keys_loaded, keys_of
-from .usual.trees import (
+from .tables import DEEPEST, Tables
+from .text_parts import keys_loaded, keys_of
+from .trees import (
     declarations_of,
     fields_of,
     has_field,

@@ -13,11 +13,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
-from ...files import read_text
-from .folders import file_in, files_in, project_folders
-from .modules import ABOVE
-from .usual.trees import MODULES
+from ....errors import InputError
+from ....files import read_text
+from ..folders import file_in, files_in, project_folders
+from ..modules import ABOVE
+from .trees import MODULES
 
 CONFIG = re.compile(r"""["']([^"'\n]{1,200}\.(?:ya?ml|json|toml|ini|cfg))["']""")
 ENDINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
