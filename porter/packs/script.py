@@ -56,8 +56,8 @@ from ..source.indexes import index_of, text_index
 from ..source.machine.gpu_of_run import asks_capability, gpu_of_run, speaks_of_gpu
 from ..source.machine.library_constants import constants
 from ..source.module import Module, flatten
-from ..source.project.model_names import usual_texts
 from ..source.project.named_files import named_file, named_module
+from ..source.project.usual.model_names import usual_texts
 from ..source.project.usual.ways import imports_always, imports_usually, usual_way
 from ..source.read_value import read_value
 from ..source.scopes import Binding, Scope, inside

@@ -18,7 +18,7 @@ from ..engine.script.porting import Porting
 from ..recipe import Field, Kind
 from ..runtime.facts import releases
 from ..runtime.facts.field_tables import version_key
-from ..source.project.model_names import usual_value
+from ..source.project.usual.model_names import usual_value
 from ..text.expressions import choice, operand, quoted
 from ..text.layout import Arg, Call
 from .statements.checkpoint_sampling import checkpoint_fills, sampled_by_vllm

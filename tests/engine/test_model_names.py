@@ -8,9 +8,9 @@ import pytest
 
 from porter.front.port_file import port_file
 from porter.front.port_script import port_script
-from porter.source.project.model_names import usual_value, usual_values
 from porter.source.project.other_models import is_known_without
 from porter.source.project.usual import settings_files
+from porter.source.project.usual.model_names import usual_value, usual_values
 
 from .named_models import PHI, SCRIPT, folder
 from .porting import port

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from porter.source.project.model_names import usual_value, usual_values
 from porter.source.project.usual.held_settings import Launched
+from porter.source.project.usual.model_names import usual_value, usual_values
 
 from .named_models import PHI, folder
 

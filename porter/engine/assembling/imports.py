@@ -21,8 +21,8 @@ from ..dating.argument_releases import MARK, ArgumentRelease
 from ..packs.facts import Facts
 from ..script.dead_blocks import is_dead
 from ..script.sites import absent_packages, facts_of, indentation
-from .gone_names import is_not_there, is_probe
 from .left_uses import alias_name, aliases_of, first_of, is_behind, module_of, needed_by, root_of, shared_edits
+from .names.gone_names import is_not_there, is_probe
 from .per_file import PASSED_ON, first_place
 
 OURS = ("porter", "porter_runtime")

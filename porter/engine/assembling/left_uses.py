@@ -14,7 +14,7 @@ from ...text.edits import Spans, whole_lines
 from ..packs.facts import is_like
 from ..script.dead_blocks import is_dead
 from ..script.sites import absent_packages, facts_of
-from .gone_names import is_not_there, is_probe
+from .names.gone_names import is_not_there, is_probe
 
 RULE = "TP001"
 

@@ -22,8 +22,8 @@ from .imports import plan_imports
 from .installs import install_edits
 from .left_libraries import libraries_left
 from .left_modules import ProjectModule
-from .lost_names import find_taken_names
 from .metadata import metadata_edits
+from .names.lost_names import find_taken_names
 from .own_modules import needed_by_module
 from .per_file import (
     first_import,

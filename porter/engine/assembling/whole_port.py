@@ -21,15 +21,15 @@ from ..reading.families import family_files
 from ..script.dead_blocks import turned_off
 from ..script.porting import Porting
 from ..settling.taken_keywords import refuse_keywords
-from .gone_names import say_gone_names
 from .long_lines import without_long_lines
-from .lost_names import find_lost_names
+from .names.gone_names import say_gone_names
+from .names.lost_names import find_lost_names
+from .names.unbound_names import say_unbound_names
 from .own_modules import modules_beside, say_own_modules
 from .per_file import divided, own_edits, parts_of, take_back, view_of, whole_edits
 from .port_imports import with_imports, with_installs
 from .receipts import receipts, refuse_unsettled
 from .todos import with_todos
-from .unbound_names import say_unbound_names
 
 NOTHING = ("", "pass")
 

@@ -16,7 +16,7 @@ from ...runtime.facts.families import find_family, read_family
 from ...runtime.facts.family import Family
 from ...runtime.facts.field_tables import version_key
 from ...source.launch.launched_with import given_by_launches
-from ...source.project.model_names import usual_values_in
+from ...source.project.usual.model_names import usual_values_in
 from ..script.fill_from_tables import tables_of
 from ..script.training import Training, families
 

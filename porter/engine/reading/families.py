@@ -20,8 +20,8 @@ from ...runtime.facts.mesh import mesh_problems
 from ...runtime.facts.stored_formats import unread_format
 from ...safety.model_sizes import sizes_in
 from ...source.launch.launched_with import given_by_launches
-from ...source.project.model_names import named_in_help, usual_values_in
 from ...source.project.other_models import TOKENIZER_OF, has_latent_attention, is_known_without
+from ...source.project.usual.model_names import named_in_help, usual_values_in
 from ...source.read_value import read_value
 from ..draft.findings import NO_FAMILY, NO_TASK
 from ..packs.said_by_packs import title_of

@@ -11,7 +11,7 @@ from ...recipe import Value
 from ...runtime.facts.argument_fields import of_its_day
 from ...runtime.facts.field_tables import at_version
 from ...source.machine.library_constants import constants
-from ...source.project.model_names import usual_value
+from ...source.project.usual.model_names import usual_value
 from ...text.expressions import choice, operand, type_name
 from ..packs.said_by_packs import dated_library, loader, type_keywords, type_row
 from ..script.fill_from_tables import argument_at, follow, plain_version, short_name, table_of

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ...runtime.facts.field_tables import version_key
 from ...source.module import Module
-from ...source.project.model_names import usual_values_in
+from ...source.project.usual.model_names import usual_values_in
 from ..script.fill_from_tables import plain_version
 from ..script.flow import origins
 from ..script.porting import Porting

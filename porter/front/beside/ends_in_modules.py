@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ...engine.assembling.gone_names import RULE as GONE
+from ...engine.assembling.names.gone_names import RULE as GONE
 from ...engine.packs.packs import load_packs
 from ...engine.pipeline import steps_of
 from ...engine.steps.step import Phase

@@ -14,7 +14,7 @@ from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
 from ...runtime.facts.releases import release
 from ...runtime.facts.releases.mistral_means import MULTIMODAL
-from ...source.project.model_names import usual_texts
+from ...source.project.usual.model_names import usual_texts
 from ...text.expressions import quoted
 from ...text.layout import Arg
 

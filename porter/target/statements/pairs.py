@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Site, pair_names
 from ...engine.tokens.tokenizers import tokenizer_load
-from ...source.project.model_names import usual_values_in
+from ...source.project.usual.model_names import usual_values_in
 from ...text.expressions import quoted
 from ...text.layout import Arg, Call, render
 from ...text.marks import MARKS

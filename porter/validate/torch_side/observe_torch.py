@@ -71,7 +71,6 @@ from .observe_loops import patch_loops
 from .observer_torch import Observer
 from .read_torch import DROPOUT_STAYS, keep_own_keyword, marks
 
-AVERAGES = "average_tokens_across_devices"
 # What of the arguments a CPU doesn't do, or does without a difference.
 ON_A_GPU = (
     *("tf32", "fsdp", "fsdp_config", "fsdp_min_num_params", "fsdp_transformer_layer_cls_to_wrap", "deepspeed"),
@@ -285,10 +284,10 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
             substitutes.note(f"Lion with float32 state instead of {optimizer}, which needs a GPU")
         if hasattr(self, "dataset_num_proc"):
             self.dataset_num_proc = None
-        averages = getattr(self, AVERAGES, None)
+        averages = getattr(self, "average_tokens_across_devices", None)
         original(self)
         if averages is not None:  # transformers 4.46 to 4.56 turn it off in one process, which a folded source is
-            setattr(self, AVERAGES, averages)
+            self.average_tokens_across_devices = averages
         keep_turned_off(self)
 
     transformers.TrainingArguments.__post_init__ = post_init

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from ...source.module import Module, flatten
-from ...source.scopes import ends_the_run
-from ...text.edit import Edit
-from ...text.edits import Spans
-from ..script.porting import Porting
-from ..script.sites import absent_packages, facts_of
+from ....source.module import Module, flatten
+from ....source.scopes import ends_the_run
+from ....text.edit import Edit
+from ....text.edits import Spans
+from ...script.porting import Porting
+from ...script.sites import absent_packages, facts_of
 
 RULE = "TP007"
 INSTEAD = "take its files, drives and secrets from the TPU VM's own disk and environment"

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from ...source.module import Module
-from ...source.parsing import parse_text
-from ...source.scopes import Binding
-from ...text.edit import Edit
-from ...text.edits import apply_edits
-from ..script.porting import Porting
+from ....source.module import Module
+from ....source.parsing import parse_text
+from ....source.scopes import Binding
+from ....text.edit import Edit
+from ....text.edits import apply_edits
+from ...script.porting import Porting
 
 RULE = "TP190"
 

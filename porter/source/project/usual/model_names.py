@@ -10,19 +10,19 @@ import ast
 import re
 from pathlib import Path
 
-from ...errors import InputError
-from ...files import read_text
-from ...text.expressions import parsed
-from ..merged import Merged
-from ..module import Module
-from .modules import find_project_file
-from .usual.environment import variable_read
-from .usual.held_settings import Launched, Settings, one_of
-from .usual.parameters import defaults_of, given_to, is_spread
-from .usual.settings_files import settings_of
-from .usual.tables import DEEPEST
-from .usual.text_parts import changed_text, keys_loaded, keys_of, option_of, parts_of, text_method
-from .usual.trees import (
+from ....errors import InputError
+from ....files import read_text
+from ....text.expressions import parsed
+from ...merged import Merged
+from ...module import Module
+from ..modules import find_project_file
+from .environment import variable_read
+from .held_settings import Launched, Settings, one_of
+from .parameters import defaults_of, given_to, is_spread
+from .settings_files import settings_of
+from .tables import DEEPEST
+from .text_parts import changed_text, keys_loaded, keys_of, option_of, parts_of, text_method
+from .trees import (
     ADDS,
     assigned_in,
     imports_of,

@@ -10,9 +10,9 @@ import builtins
 import re
 from collections.abc import Iterator, Sequence
 
-from ...text.edit import Edit
-from ...text.edits import Spans
-from ..script.porting import Porting
+from ....text.edit import Edit
+from ....text.edits import Spans
+from ...script.porting import Porting
 
 RULE = "TP191"
 # What Python and notebooks give a file.
