@@ -284,3 +284,11 @@ def test_a_notebook_is_for_what_was_out_when_it_ran(
 )
 def test_lines_that_tell_the_day_of_a_run(line: str, tells: bool) -> None:
     assert [str(day) for day in days_in(f"a\n{line}\nb")] == (["2024-04-12"] if tells else [])
+
+
+@pytest.mark.parametrize(("day", "said"), [("2025-12-15", True), ("2024-07-20", False)])
+def test_a_lower_bound_that_is_read_as_the_release_is_told(day: str, said: bool, tmp_path: Path) -> None:
+    script = committed(tmp_path, day, TRL.format(""), requirements_txt="trl==0.9.6\ntransformers>=4.42.3\n")
+    found = port_file(script)
+    assert found.recipe.versions["transformers"].startswith("4.42.3 (the project asks for transformers>=4.42.3)")
+    assert any("it lets in 4.57.3, too, the newest on 2025-12-15" in each.message for each in found.findings) is said

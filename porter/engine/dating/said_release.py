@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ...recipe import Severity
 from ...releases.history import history
 from ...releases.versions import can_meet, fits
 from ...runtime.facts.field_tables import version_key
+from ...runtime.facts.releases import release
+from ...source.project.commits import latest_day, said_day
 from ...source.project.pins import spelled
 from ..packs.said_by_packs import dated_library, loader, title_of
 from ..script.sites import Site
 from ..script.training import Training
-from .asked import asked_for, beside, exact_of
+from .asked import asked_for, beside, exact_of, pins_for
 from .between_releases import commits_asked
-from .evidence import SOURCES, contradictions
+from .evidence import SOURCES, contradictions, releases_with_all
 from .other_releases import READ_AS
 from .other_statements import OTHERWISE, is_out_of_reach, kind_of
 from .release import release_of
@@ -29,6 +33,7 @@ def say_release(porting: Training) -> None:
         _say_otherwise_asked(porting, site)
         _say_contradiction(porting, site)
         _say_commits(porting, site)
+        _say_bound(porting, site)
     if site is None or said.endswith("(newest table)"):
         return
     version, _, why = said.partition(" ")
@@ -140,6 +145,28 @@ def _say_siblings(porting: Training, site: Site) -> None:
             message = f"Read as {title_of(porting.packs, library)} {version}: {asked.where}, of the same project."
             fix = f"Pin {library} if it was another."
             porting.find(site.rule, "info", message, fix, site.line, site.column)
+
+
+def _say_bound(porting: Training, site: Site) -> None:
+    """A lower bound that a release is read by, where one that was out when the script was last committed, and that it
+    lets in, divides a step's loss otherwise."""
+    library = loader(porting.packs).library
+    version, _, why = porting.versions.get(library, "").partition(" ")
+    script = Path(porting.module.path)
+    day = latest_day(script) if "the project asks for" in why else None
+    if day is None or release(None, version).counts_tokens:
+        return
+    pins = [pin for _, found in pins_for(porting, library) for pin in found]
+    able = [one for one in releases_with_all(porting, library) if all(fits(one, *pin) for pin in pins)]
+    out = [one for one in able if history().date(library, one) <= day]
+    if out and release(None, out[-1]).counts_tokens:
+        message = (
+            f"Read as {title_of(porting.packs, library)} {version}, the first that {library}>={version} lets in; it "
+            f"lets in {out[-1]}, too, the newest on {said_day(script, day)}. That divides a step's loss by its tokens, "
+            "this takes the mean of its micro-batches' means."
+        )
+        fix = f"Pin {library} if the GPU machine had a later one: `pip freeze` there tells it."
+        porting.find(site.rule, "warning", message, fix, site.line, site.column, False)
 
 
 def _say_commits(porting: Training, site: Site) -> None:
