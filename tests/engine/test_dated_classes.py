@@ -134,7 +134,7 @@ def test_what_peft_lost_dates_a_script_that_nothing_else_dates(tmp_path: Path) -
         'Trainer(model, args=TrainingArguments("out"), train_dataset=load_from_disk("rows")).train()\n'
     )
     port = port_file(script)
-    assert port.recipe.versions["transformers"].startswith("4.38.2 (peft 0.9.0, the newest release with")
+    assert port.recipe.versions["transformers"].startswith("4.38.2 (of the day of peft 0.9.0, the newest release with")
     assert 'transformers="4.38.2"' in port.after
 
 

@@ -117,7 +117,7 @@ LOAD = "model = AutoModelForCausalLM.from_pretrained(NAME, "
         (
             'kwargs = {}\nif torch.cuda.device_count() > 1 and parse():\n    kwargs["device_map"] = "auto"\n'
             f"{LOAD}**kwargs)\n",
-            "kwargs = {}\nm",
+            "model = rt.load_model(NAME, mesh)\n",
         ),
     ],
 )

@@ -46,7 +46,7 @@ def test_rpo_alpha_and_the_loss_beside_it(given: str, written: str) -> None:
 def test_the_default_of_alpha_is_written_beside_its_divergence_alone(given: str, written: bool) -> None:
     found = port(SCRIPT.format(given=given), source_trl="0.15.2")
     assert ("f_alpha_divergence_coef" in found.after) == written and found.status == "ported"
-    assert len([each for each in found.findings if "logits/chosen" in each.message]) == 1
+    assert not [each for each in found.findings if "logits/chosen" in each.message]  # the port logs them
 
 
 def test_an_rpo_alpha_of_none_is_no_loss() -> None:

@@ -19,7 +19,7 @@ from ...source.project.modules import find_project_file
 from .reached_code import ReachedCode
 
 RULE = "TP004"
-TRAINS = re.compile(r"Trainer\w*\(|\.backward\(")
+TRAINS = re.compile(r"\.(?:train|backward)\(")
 
 
 def say_trained_elsewhere(tree: SourceTree, script: Path, alone: Port, options: Options) -> Port:
