@@ -216,6 +216,25 @@ def test_unsloth_has_a_newest_trl_of_its_own(pin: str, release: str, tmp_path: P
     assert read_as(text, tmp_path, pin) == release
 
 
+@pytest.mark.parametrize(
+    ("pins", "said"),
+    [
+        ("unsloth==2025.5.6\ntrl==0.15.2", "4.51.3 (the newest release beside unsloth 2025.5.6)"),  # TRL's day: 4.49
+        ("unsloth==2025.9.7", "4.55.4 (the newest release beside unsloth 2025.9.7)"),
+        ("unsloth==2026.5.1", "5.5.0 (the newest release beside unsloth 2026.5.1)"),
+        ("unsloth==2025.5.6\ntransformers==4.52.4", "4.52.4 (requirements.txt"),
+        ("unsloth==2025.5.6\ntransformers>=4.45,<5", "4.51.3 (requirements.txt: transformers>=4.45,<5, the newest"),
+        ("unsloth\ntrl==0.19.1", "4.53 (of the day of TRL 0.19.1)"),
+    ],
+)
+def test_unsloth_has_a_transformers_of_its_own(pins: str, said: str, tmp_path: Path) -> None:
+    text = PLAIN.replace("from trl", "from unsloth import FastLanguageModel\nfrom trl", 1)
+    (tmp_path / "requirements.txt").write_text(pins)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "train.py").write_text(text)
+    assert port_file(tmp_path / "train.py").recipe.versions["transformers"].startswith(said)
+
+
 def test_another_library_s_day_is_not_before_what_is_asked_for(tmp_path: Path) -> None:
     """peft 0.13.0 is of the day of transformers 4.45; a script that asks for 4.51 or newer isn't."""
     text = PLAIN_OF_ANY.replace("trainer = ", "from peft import LoraConfig\ntrainer = ")

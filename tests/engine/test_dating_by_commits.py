@@ -137,6 +137,20 @@ def test_unsloths_release_was_out_too(tmp_path: Path, day: str, pins: str, read:
     assert f"Read as Unsloth {read}," in str(ported.findings) and f"beta={beta}," in ported.after
 
 
+@pytest.mark.parametrize(
+    ("day", "pins", "read"),
+    [
+        ("2026-05-10", "", "5.5.0 (the newest release beside unsloth of 2026-05-10, when"),  # of TRL's day: 4.57
+        ("2026-02-20", "", "4.57.6 (the newest release beside unsloth of"),  # 5.2.0 was out, and not taken
+        ("2026-02-20", "unsloth==2025.5.6\n", "4.51.3 (the newest release beside unsloth 2025.5.6"),
+        ("2026-05-10", "trl==0.19.1\n", "4.53 (of the day of TRL 0.19.1"),
+    ],
+)
+def test_unsloths_transformers_was_out_too(tmp_path: Path, day: str, pins: str, read: str) -> None:
+    said = port_file(committed(tmp_path, day, UNSLOTH, requirements_txt=pins)).recipe.versions["transformers"]
+    assert said.startswith(read), said
+
+
 def test_a_hook_of_another_repository_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """git sets these where it runs a hook."""
     script = committed(tmp_path, "2024-10-01", "x = 1\n", name="hooked.py")

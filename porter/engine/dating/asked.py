@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ...releases.history import LIBRARIES, history
 from ...releases.versions import Pin, can_meet, fits, pins_of
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.launch.launched_with import given_by_launches
-from ...source.project.commits import latest_day
+from ...source.project.commits import latest_day, said_day
 from ...source.project.pins import (
     INSTALLED,
     PRINTED,
@@ -63,10 +64,37 @@ def asked_for(porting: Training, library: str) -> Iterator[Asked]:
 
 def beside(porting: Training, library: str) -> dict[str, Mapping[str, str]]:
     """The newest release of `library` that is installed with releases of other libraries of the script's."""
+    heads = _heads_with(porting, "beside")
+    return {name: head["beside"][library] for name, head in heads.items() if library in head["beside"]}
+
+
+def installed_with(porting: Training, library: str, by_day: bool) -> tuple[str, str] | None:
+    """The release of `library` that another one of the script's is installed with, and why; None where nothing tells.
+
+    Beside a release that is pinned or printed its own; else, `by_day`, beside the newest that was out when the script
+    was last committed or run.
+    """
+    day = latest_day(Path(porting.module.path)) if by_day else None
+    days = _heads_with(porting, "came_out")
+    for other, rows in beside(porting, library).items():
+        known, said = release_of(porting, other), ""
+        if known is None and day is not None:
+            out = days.get(other, {"came_out": {}})["came_out"]
+            known = max((one for one, when in out.items() if when <= day), key=version_key, default=None)
+            said = f" of {said_day(Path(porting.module.path), day)}"
+        found = at_version(rows, known) if known is not None else None
+        if found is not None:
+            return found, f"the newest release beside {other}{said or f' {known}'}"
+    return None
+
+
+def _heads_with(porting: Training, key: str) -> dict[str, Mapping[str, Any]]:
+    """The heads of tables that have a key, of libraries of the script's."""
     module = porting.module
     heads = [rule.head for pack in porting.packs for rule in pack.tables if rule.library in module.roots]
-    heads = [head for head in heads if imports_usually(module, head["library"]) is not False]
-    return {head["library"]: head["beside"][library] for head in heads if library in head.get("beside", {})}
+    return {
+        head["library"]: head for head in heads if key in head and imports_usually(module, head["library"]) is not False
+    }
 
 
 def _places_out_of_reach(porting: Training) -> dict[str, tuple[str, list[str]]]:
@@ -233,6 +261,11 @@ def _said(uses: str, lacking: list[str]) -> list[str]:
 def exact_of(pins: Sequence[Pin]) -> str | None:
     """The one release that pins ask for; None for a range."""
     return next((version for sign, version in pins if sign.startswith("==")), None)
+
+
+def release_of(porting: Training, library: str) -> str | None:
+    """The one release that the script or a file beside it pins, of a library whose history no pack tells."""
+    return next((exact for _, pins in pins_for(porting, library) if (exact := exact_of(pins)) is not None), None)
 
 
 def _against_script(library: str, asked: Asked, all_asked: Sequence[Asked]) -> list[str]:

@@ -22,11 +22,10 @@ from ..script.porting import Porting
 from ..script.sites import Site, facts_of
 from ..script.training import Training
 from ..steps.step import Phase, step
-from .asked import beside_others, binds, pins_for, takes_one_of
+from .asked import beside_others, binds, pins_for, release_of, takes_one_of
 from .evidence import IN_EFFECT, SOURCES, evidence, releases_with_all, short_version
 from .ids_as_lists import GIVES_MORE, METHOD, calls_counted
 from .model_families import models_loaded
-from .release import release_of
 
 READ_AS = "the release that it is read as"  # the key of what is said where nothing differs
 TOLD = "what other releases do otherwise"

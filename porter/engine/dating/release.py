@@ -25,7 +25,7 @@ from ..packs.facts import known_releases, release_by_use
 from ..packs.said_by_packs import dated_library
 from ..script.fill_from_tables import plain_version
 from ..script.training import Training
-from .asked import asked_for, beside, beside_others, binds, exact_of, pins_for, takes_one_of
+from .asked import asked_for, beside, beside_others, binds, exact_of, installed_with, pins_for, release_of, takes_one_of
 from .between_releases import on_its_way
 from .evidence import SOURCES, Evidence, contradictions, evidence, floors, releases_with_all, short_version
 from .row_order import accelerate_in
@@ -59,7 +59,8 @@ def versions_in(porting: Training) -> dict[str, str]:
     chosen = porting.options.source_trl
     days: Mapping[str, str] = next((head["contemporary"] for head in heads if "contemporary" in head), {})
     trl = Date(chosen, "--source-trl", pinned=True) if chosen else date(porting, "trl")
-    transformers = _of_trls_day(date(porting, "transformers"), trl, days)
+    transformers = _of_a_range(porting, date(porting, "transformers"))
+    transformers = _of_trls_day(transformers, trl, days)
     told, limit = trl, _beside(porting, "trl")
     trl = _older(trl, limit)
     clash = clashes(porting.module.python)
@@ -88,6 +89,10 @@ def versions_in(porting: Training) -> dict[str, str]:
     is_known = transformers is not None and (transformers.pinned or transformers.day is not None)
     if transformers is not None and is_known and not (trl and _is_too_old_for(transformers, trl)):
         found["transformers"] = str(transformers)
+    own = installed_with(porting, "transformers", by_day=told is None or told.day is not None)
+    is_past = transformers is not None and own is not None and version_key(transformers.version) < version_key(own[0])
+    if own is not None and not is_past:
+        found.setdefault("transformers", _with_what_it_uses(porting, f"{own[0]} ({own[1]})"))
     day = at_version(days, trl.version) if trl is not None else None
     if trl is not None and day is not None:
         found.setdefault("transformers", _with_what_it_uses(porting, f"{day} (of the day of TRL {trl.version})"))
@@ -165,11 +170,6 @@ def _uses_of(porting: Training, library: str) -> Iterator[tuple[str, list[str]]]
     except (SyntaxError, ValueError):  # libcst reads more than Python
         return
     yield from ((use.name, list(use.keywords)) for use in found if not use.guarded)
-
-
-def release_of(porting: Training, library: str) -> str | None:
-    """The one release that the script or a file beside it pins, of a library whose history no pack tells."""
-    return next((exact for _, pins in pins_for(porting, library) if (exact := exact_of(pins)) is not None), None)
 
 
 def written_before(porting: Training, library: str, release: str, day: datetime.date) -> bool:
@@ -382,6 +382,14 @@ def _ends_at_a_major(pins: Sequence[Pin]) -> bool:
     return not any(
         sign in ("<", "<=", "~=", "==", "===") and version_key(version)[1:] != (0, 0) for sign, version in pins
     )
+
+
+def _of_a_range(porting: Training, transformers: Date | None) -> Date | None:
+    """Of a wide range of transformers what another library's release, which is known, is installed with."""
+    own = installed_with(porting, "transformers", by_day=False)
+    if transformers is None or own is None or own[0] not in transformers.allowed:
+        return transformers
+    return replace(transformers, version=own[0], why=f"{transformers.why}, {own[1]}", allowed=())
 
 
 def _of_trls_day(transformers: Date | None, trl: Date | None, days: Mapping[str, str]) -> Date | None:

@@ -14,12 +14,11 @@ from ...source.project.pins import spelled
 from ..packs.said_by_packs import dated_library, loader, title_of
 from ..script.sites import Site
 from ..script.training import Training
-from .asked import asked_for, beside, exact_of, pins_for
+from .asked import asked_for, beside, exact_of, pins_for, release_of
 from .between_releases import commits_asked
 from .evidence import SOURCES, contradictions, releases_with_all
 from .other_releases import READ_AS
 from .other_statements import OTHERWISE, is_out_of_reach, kind_of
-from .release import release_of
 
 
 def say_release(porting: Training) -> None:
