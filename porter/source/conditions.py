@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from .module import Module
 
 Known = bool | str  # what a condition is, or the code that is left of it
-Answers = Callable[[cst.BaseExpression], bool | None]  # what an expression is, None for one that isn't decided
+# What an expression is, or the code that tells it in its place; None for one that isn't decided.
+Answers = Callable[[cst.BaseExpression], bool | str | None]
 ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.SimpleString, cst.Integer, cst.Float)
 
 

@@ -2,7 +2,8 @@
 
 What it does: which class the model had follows from what loads it and from where adapters are put in; a condition keeps
 the branch that ran, an `assert` that held goes. Where the port alone learns the architecture, it asks the model's
-config. What can't be told is an error, and so is what is decided by `type(model)` or `model.__class__`.
+config; where it alone learns whether there are adapters, it asks the model. What can't be told is an error, and so is
+what is decided by `type(model)` or `model.__class__`.
 Why: the port's model is Tunix's, which is none of these classes: the script would go the other way, or end.
 Example: `if isinstance(trainer.model, PeftModel): ...`
 """
@@ -10,23 +11,22 @@ Example: `if isinstance(trainer.model, PeftModel): ...`
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from typing import Literal
+from collections.abc import Callable, Collection, Iterator
+from typing import Literal, cast
 
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import (
-    Binding,
     Module,
-    binding_origins,
     decide_condition,
     find_family,
     only_logs,
     origins,
-    reaching,
     role_uses,
 )
+
+from ._kinds_of_models import WHOLE, kinds_of, puts_in, takes_out
 
 ID = "TP213"
 REASON = "what the source's model was, which is Tunix's now"
@@ -35,26 +35,34 @@ LIBRARIES = ("transformers.", "peft.", "unsloth.", "torch.nn.Module")
 ADAPTED = re.compile(r"peft\.(?:\w+\.)*Peft(?:Mixed)?Model(?:ForCausalLM)?$")
 ANY_MODEL = ("Module", "PushToHubMixin")
 UNADAPTED = ("PreTrainedModel", "GenerationMixin", "ModuleUtilsMixin")
-PUTS_IN = re.compile(r"peft\.(?:Auto)?PeftModel(?:ForCausalLM)?\.from_pretrained")
-WHOLE = ("merge_and_unload", "unload", "get_base_model")
+# What a PeftModel has and transformers' model hasn't, and what both have.
+OF_ADAPTED = frozenset(
+    "peft_config peft_type merge_and_unload unload print_trainable_parameters get_base_model".split()
+)
+OF_BOTH = frozenset({"base_model"})
 PRINTS = re.compile(r"(?:^|\.)(?:print|log|info|debug|warning|rprint)$")
 CLASS = re.compile(r"(?:model\.)?__class__\b")
 ASKERS = "calls that may ask for a class"  # of the module's memory
+# What the port asks the model for when it runs, beside its model_type.
+ALONE = (cst.If, cst.IfExp, cst.Assert, cst.Assign, cst.Arg, cst.Return, cst.BooleanOperation)  # no parentheses in it
+HAS_ADAPTERS, HAS_NONE = "is not None", "is None"
+OPPOSITE = {HAS_ADAPTERS: HAS_NONE, HAS_NONE: HAS_ADAPTERS}
 Kind = Literal["adapted", "whole", "unknown"]
 
 
 @step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def decide_classes(porting: Porting) -> None:
-    """Decide every `isinstance` and `hasattr(model, "peft_config")` of the model."""
-    decided: dict[cst.CSTNode, bool] = {}
-    for call, answer in _asked(porting, "isinstance", "hasattr"):
+    """Decide every `isinstance` and `hasattr(model, "peft_config")` of the model, or have the port ask."""
+    asked = {call: answer for call, answer in _asked(porting, "isinstance", "hasattr") if answer not in (None, "")}
+    told: dict[cst.CSTNode, bool | str] = {}
+    for call, answer in asked.items():
+        told[call] = answer if isinstance(answer, bool) else f"({_question(porting, call, str(answer))})"
+    for call, answer in asked.items():  # all of a condition at once
         if isinstance(answer, bool):
-            decided[call] = answer
-        elif answer:
-            _ask_config(porting, call, answer)
-    for asked in decided:  # all of a condition at once
-        assert isinstance(asked, cst.BaseExpression)
-        decide_condition(porting, asked, decided.get, ID, REASON)
+            decide_condition(porting, call, told.get, ID, REASON)
+    for call, answer in asked.items():
+        if isinstance(answer, str) and not porting.covered(porting.module.span(call)[0]):
+            _ask(porting, call, answer)
 
 
 # Last, so that what other rules take out is not named.
@@ -89,8 +97,9 @@ def _asked(porting: Porting, *functions: str) -> Iterator[tuple[cst.Call, bool |
         if called == "isinstance" and len(call.args) == 2:
             answer = _answer(porting, node, call)
             yield call, None if answer and isinstance(answer, str) and node not in models else answer
-        elif called == "hasattr" and porting.module.code(call.args[-1].value)[1:-1] == "peft_config":
-            yield call, {"adapted": True, "whole": False}.get(_kind(porting, node))
+        elif called == "hasattr" and (name := porting.module.code(call.args[-1].value)[1:-1]) in OF_ADAPTED | OF_BOTH:
+            answers = {"adapted": True, "whole": name in OF_BOTH}
+            yield call, _of_kind(porting, node, answers.__getitem__)
         elif called == "type":
             yield call, None
 
@@ -111,12 +120,42 @@ def _answer(porting: Porting, node: cst.BaseExpression, call: cst.Call) -> bool 
     names = [porting.module.qualified(each) or "" for each in asked]
     if not any(name.startswith(LIBRARIES) for name in names):
         return ""  # `isinstance(model, str)`, a class of the file
-    kind = _kind(porting, node)
+    return _of_kind(porting, node, lambda kind: _is_one(porting, names, kind))
+
+
+def _is_one(porting: Porting, names: list[str], kind: Kind) -> bool | str | None:
+    """The same for a model of a kind."""
     said = [_is_of(porting, name, kind) for name in names]
     if True in said or all(each is False for each in said):
         return True in said
     types = {each for each in said if isinstance(each, str)}
     return types.pop() if len(types) == 1 and None not in said else None
+
+
+def _of_kind(
+    porting: Porting, node: cst.BaseExpression, answer: Callable[[Kind], bool | str | None]
+) -> bool | str | None:
+    """What is answered of the model that stands there. Where its kind can't be told, that on which both agree, or what
+    the port can ask: whether it has adapters."""
+    kind = _kind(porting, node)
+    if kind != "unknown":
+        return answer(kind)
+    adapted, whole = answer("adapted"), answer("whole")
+    if not isinstance(adapted, bool) or not isinstance(whole, bool):
+        return None
+    if adapted is whole:
+        return adapted
+    return (HAS_ADAPTERS if adapted else HAS_NONE) if _keeps_kind(porting, node) else None
+
+
+def _keeps_kind(porting: Porting, node: cst.BaseExpression) -> bool:
+    """Whether the port's model has adapters where the source's was a PeftModel: but for the model that a trainer was
+    given and put adapters into, which the script's own name doesn't show."""
+    if any(use.outer is node and use.match == "@trainer.model" for use in role_uses(porting)):
+        return True
+    if porting.inject is not None or porting.branch_injects:
+        return porting.trainer is None or porting.trainer.argument("peft_config") is None
+    return porting.lora is None and not porting.lora_object
 
 
 def _is_merged(porting: Porting, node: cst.BaseExpression, models: Collection[cst.CSTNode]) -> bool:
@@ -125,10 +164,20 @@ def _is_merged(porting: Porting, node: cst.BaseExpression, models: Collection[cs
     return any(isinstance(f, cst.Attribute) and f.attr.value in WHOLE and f.value in models for f in made)
 
 
-def _ask_config(porting: Porting, call: cst.Call, model_type: str) -> None:
-    new = f'{porting.rt("model_config")}({porting.module.code(call.args[0].value)}).model_type == "{model_type}"'
-    alone = isinstance(porting.module.parents[call], cst.If | cst.Assert | cst.Assign | cst.Arg | cst.Return)
-    porting.edit(*porting.module.span(call), new if alone else f"({new})", ID, REASON)
+def _ask(porting: Porting, call: cst.Call, asked: str) -> None:
+    """Have the port ask its model: for adapters, or for its model_type."""
+    node, parent = cast(cst.CSTNode, call), porting.module.parents[call]
+    if asked in OPPOSITE and isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not):
+        asked, node, parent = OPPOSITE[asked], parent, porting.module.parents[parent]
+    new = _question(porting, call, asked)
+    porting.edit(*porting.module.span(node), new if isinstance(parent, ALONE) else f"({new})", ID, REASON)
+
+
+def _question(porting: Porting, call: cst.Call, asked: str) -> str:
+    model = porting.module.code(call.args[0].value)
+    if asked in OPPOSITE:
+        return f'getattr({model}, "lora", None) {asked}'
+    return f'{porting.rt("model_config")}({model}).model_type == "{asked}"'
 
 
 def _name_type(porting: Porting, node: cst.CSTNode) -> None:
@@ -163,31 +212,20 @@ def _kind(porting: Porting, node: cst.BaseExpression) -> Kind:
     """Whether what stands there was a PeftModel when the source came there, or transformers' model."""
     module = porting.module
     trainers = {use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.model"}
-    perhaps = False  # a branch puts adapters in
+    kinds = kinds_of(porting, node)
     for value in (node, *origins(module, node)):
         if value in trainers:
             return _trained_kind(porting)
-        if _puts_in(porting, value):
-            return "adapted"
-        perhaps = perhaps or any(
-            binding.conditional and _adapts(porting, binding) for binding in reaching(module, value)
-        )
-        if perhaps and isinstance(value, cst.Call):
-            return "unknown"
+        if puts_in(porting, value):
+            return "unknown" if "merged" in kinds else "adapted"
         if porting.model is not None and value is porting.model.node:
+            break
+        if takes_out(value):
             return "whole"
-        if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in WHOLE:
-            return "whole"
-    return "unknown" if porting.foreign_model or porting.inject is not None or porting.branch_injects else "whole"
-
-
-def _puts_in(porting: Porting, value: cst.BaseExpression) -> bool:
-    name = porting.module.qualified(value.func) if isinstance(value, cst.Call) else None
-    return name is not None and (name.endswith(".get_peft_model") or PUTS_IN.fullmatch(name) is not None)
-
-
-def _adapts(porting: Porting, binding: Binding) -> bool:
-    return any(_puts_in(porting, value) for value in binding_origins(porting.module, binding))
+    else:
+        if porting.foreign_model or porting.inject is not None or porting.branch_injects:
+            return "unknown"
+    return "unknown" if "adapted" in kinds else "whole"
 
 
 def _trained_kind(porting: Porting) -> Kind:

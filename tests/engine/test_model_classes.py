@@ -1,6 +1,11 @@
 """`isinstance` of the model against classes of transformers and PEFT, which Tunix's model is none of."""
 
+from pathlib import Path
+
 import pytest
+
+from porter.front.beside.with_modules import port_with_modules
+from porter.port import Options
 
 from .porting import port, sft_script
 
@@ -77,9 +82,83 @@ def test_an_architecture_that_running_tells_is_asked_of_the_config() -> None:
     assert "assert" not in port(by_class.replace(asked, "LlamaForCausalLM.from_pretrained(sys.argv[1]")).after
 
 
+ADAPT = """
+def adapt(model, settings):
+    if settings is None:
+        return {0}
+    model = get_peft_model(model, settings)
+    return {1}
+
+"""
+CALL = "    {} = adapt(model, LoraConfig(target_modules=['q_proj']) if len(sys.argv) > 2 else None)"
+BRANCH = "if len(sys.argv) > 1:\n    model = get_peft_model(model, LoraConfig(target_modules=['q_proj']))"
+HAS, HAS_NONE = ('getattr(model, "lora", None) is not None', 'getattr(model, "lora", None) is None')
+
+
+@pytest.mark.parametrize(
+    ("condition", "asked"),
+    [
+        ("isinstance(model, PeftModel)", HAS),
+        ("len(sys.argv) > 2 and not isinstance(model, PeftModel)", f"len(sys.argv) > 2 and {HAS_NONE}"),
+        ("hasattr(model, 'merge_and_unload')", HAS),
+        ("isinstance(model, PreTrainedModel)", HAS_NONE),
+        ("isinstance(model, (PeftModel, PreTrainedModel)) and hasattr(model, 'peft_config')", HAS),
+        (
+            "hasattr(model, 'base_model') and isinstance(trainer.model, PeftModel)",
+            HAS.replace("model", "trainer.model", 1),
+        ),
+    ],
+)
+def test_adapters_that_running_tells_are_asked_of_the_model(condition: str, asked: str) -> None:
+    found = ported(condition, between=BRANCH)
+    assert f"\nif {asked}:\n" in found.after and found.status == "ported"
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        (ADAPT.format("model", "model"), CALL.format("model")),
+        (ADAPT.format("model, False", "model, True"), CALL.format("model, adapted")),
+        (
+            f"class Maker:{ADAPT.format('model', 'model')}".replace("\n", "\n    ").replace(
+                "(model, s", "(self, model, s", 1
+            ),
+            CALL.format("model").replace("adapt(", "Maker().adapt("),
+        ),
+    ],
+)
+def test_a_function_of_another_file_may_have_put_them_in(tmp_path: Path, function: str, call: str) -> None:
+    """It gives the model back with adapters or without: the branch for those without was kept, and saved an adapter."""
+    name = "Maker" if "Maker" in function else "adapt"
+    (tmp_path / "adapters.py").write_text(f"from peft import get_peft_model\n\n{function}")
+    between = f"if len(sys.argv) > 1:\n{call}"
+    after = "trainer.train()\nif isinstance(model, PeftModel):\n    model.merge_and_unload().save_pretrained('whole')"
+    imports = f"import sys\nfrom peft import LoraConfig, PeftModel\nfrom adapters import {name}"
+    (tmp_path / "train.py").write_text(sft_script(imports=imports, between=between, after=after))
+    found = port_with_modules(tmp_path / "train.py", Options())
+    assert f"\nif {HAS}:\n    rt.merge_and_unload(model).save_pretrained('whole')" in found.after
+
+
+@pytest.mark.parametrize(
+    "merged",
+    [
+        "final = model.merge_and_unload() if hasattr(model, 'merge_and_unload') else model",
+        "if isinstance(model, PeftModel):\n    final = model.merge_and_unload()\nelse:\n    final = model",
+    ],
+)
+def test_what_is_merged_where_it_has_adapters_is_saved_either_way(merged: str) -> None:
+    after = f"trainer.train()\n{merged}\nfinal.save_pretrained("
+    text = sft_script(imports=_imports(merged + BRANCH), between=BRANCH, after=f"{after}'whole')")
+    found = port(text)
+    assert found.after.endswith("\nrt.save_model(final, 'whole')\n") and found.status == "ported"
+    told = port(text.replace("save_pretrained(", "push_to_hub(").replace("'whole')", "'me/x', max_shard_size='2GB')"))
+    assert told.after.endswith("\nrt.push_to_hub(final, 'me/x')\n") and told.status == "ported"
+    said = port(text.replace("'whole')", "'whole', state_dict={})")).findings
+    assert "TP216" in [each.rule for each in said if each.severity == "error"]
+
+
 def test_what_nobody_can_tell_is_an_error() -> None:
-    either = "if len(sys.argv) > 1:\n    model = get_peft_model(model, LoraConfig(target_modules=['q_proj']))"
-    found = ported("isinstance(model, PeftModel)", between=either)
+    found = ported("isinstance(model, LlamaForCausalLM)", between=BRANCH, load="sys.argv[2]")
     assert [one.line for one in found.findings if "which class the model had" in one.message] == [
         found.before[: found.before.index("if isinstance")].count("\n") + 1
     ]

@@ -26,7 +26,8 @@ SHARD_BYTES = 5 * 1024**3
 
 
 def save_model(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> None:
-    """Writes what transformers' Trainer.save_model writes: a LoRA model's adapter, or the whole model.
+    """Writes what transformers' Trainer.save_model writes: a LoRA model's adapter, or the whole model; of
+    `rt.merge_and_unload` the merged one.
 
     A whole model goes into safetensors under the names it was loaded from, in the weights' dtype, with config.json and
     generation_config.json; parts outside the text model (a vision tower) are copied from the checkpoint. Its weights
@@ -34,7 +35,9 @@ def save_model(model: nnx.Module, path: str | Path, tokenizer: Any = None) -> No
     the first one writes.
     """
     folder = Path(path)
-    if getattr(model, "lora", None) is not None:
+    if hasattr(model, "unmerged"):  # a MergedModel, where a script merges only what has adapters
+        model.save_pretrained(folder)
+    elif getattr(model, "lora", None) is not None:
         save_adapter(model, folder)
     elif model.porter.quantization is not None:
         raise ValueError("a quantised base is frozen and has no adapters here: there is nothing trained to save")

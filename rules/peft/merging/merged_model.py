@@ -26,11 +26,15 @@ from porter.packs.script import (
     uses_behind,
 )
 
+from .._kinds_of_models import kinds_of
+
 PART_OF = "TP216"
 
 MERGE = "merge_and_unload"
 HAS = frozenset({"save_pretrained", "push_to_hub", "config", "generation_config", *MODEL_CASTS})
 NOT_SAVED = frozenset({"push_to_hub", "state_dict", "variant", "save_function"})  # keywords of save_pretrained
+SAVES = {"save_pretrained": "save_model", "push_to_hub": "push_to_hub"}  # and the runtime's, which do it for any model
+UNLIKE = frozenset({"safe_serialization", "max_shard_size"})  # keywords that say how transformers writes files
 OF_CONFIG = frozenset({"use_cache", "pretraining_tp"})
 READERS = frozenset("print len type isinstance id repr str hasattr getattr".split())
 DEVICE = re.compile(r"device|cuda|cpu", re.IGNORECASE)
@@ -44,6 +48,9 @@ def settle_merged(porting: Porting) -> None:
     """Types that a merged model is given are JAX's; what only moves or switches it goes."""
     for node in _uses(porting):
         call = _method(porting, node)
+        if call is not None and _may_be_unmerged(porting, node):
+            _save_either(porting, node, call)
+            continue
         if call is None or (_is_gone(porting, node) and not isinstance(node, cst.Call)):
             _settle_config(porting, node)
             continue
@@ -78,6 +85,33 @@ def _uses(porting: Porting, *, shared: bool = False) -> Iterator[cst.BaseExpress
     for use in role_uses(porting):
         if isinstance(use.outer, cst.Call) and use.match in (f"@model.{MERGE}()", f"@trainer.model.{MERGE}()"):
             yield from uses_behind(module, use.outer, shared=shared)
+            either = module.parents[use.outer]  # `final = model.merge_and_unload() if adapted else model`
+            if isinstance(either, cst.IfExp):
+                yield from uses_behind(module, either, shared=shared)
+
+
+def _may_be_unmerged(porting: Porting, node: cst.BaseExpression) -> bool:
+    """Whether a variable beside the model's own holds a merged model where it had adapters, and the model else."""
+    named = isinstance(node, cst.Name) and node.value != porting.names.model
+    return named and kinds_of(porting, node) > {"merged"}
+
+
+def _save_either(porting: Porting, node: cst.BaseExpression, call: cst.Call) -> None:
+    """`final.save_pretrained("out")` → `rt.save_model(final, "out")`, which saves both; so for push_to_hub."""
+    module, name = porting.module, porting.module.code(node)
+    method = module.code(call.func).rpartition(".")[2]
+    if method not in SAVES or porting.covered(module.span(call)[0]):
+        return
+    given = [arg.keyword.value if arg.keyword is not None else arg.star for arg in call.args]
+    if given[:1] != [""] or not UNLIKE.issuperset(given[1:]):
+        message = f"{name} may be merged or as it was trained here; the port's call can't tell which."
+        fix = f"rt.{SAVES[method]}({name}, ...) does that for either."
+        porting.find(PART_OF, "error", message, fix, *module.location(call))
+        return
+    (begin, end), first = module.span(call), module.span(call.args[0])
+    porting.edit(begin, first[0], f"{porting.rt(SAVES[method])}({name}, ", PART_OF, "merged, or as it is")
+    if len(given) > 1:
+        porting.edit(first[1], end, ")", PART_OF, "merged, or as it is")
 
 
 def _is_gone(porting: Porting, node: cst.BaseExpression) -> bool:
