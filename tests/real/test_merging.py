@@ -63,7 +63,7 @@ def test_a_base_that_is_rounded_is_merged_as_its_checkpoint_has_it(
     embedding = model.embedder.input_embedding
     embedding.set_value(embedding.get_value().at[0].set(2.0))  # as trained beside the adapters
 
-    merge_and_unload(model, dtype=jnp.float32).save_pretrained(tmp_path / "merged")
+    save_model(merge_and_unload(model, dtype=jnp.float32), tmp_path / "merged")
     merge_and_unload(model, dtype=jnp.float32).half().save_pretrained(tmp_path / "half")
 
     save_adapter(model, tmp_path / "adapter")
