@@ -54,6 +54,7 @@ _HOMES = {
     "models.load_model": ("load_model", "load_reference"),
     "training.optimizers": (
         "adamw_hf",
+        "fused",
         "clip_by_global_norm",
         "decay_mask",
         "decay_mask_but",

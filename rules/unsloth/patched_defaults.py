@@ -180,6 +180,7 @@ def _settle_order(porting: Training, found: dict[str, str], transformers: str) -
         "lost keywords",
         "data.packing",
         "arguments",
+        "family",
     ),
     settles=("data.max_length",),
     fills=("batch.eval_per_device", "rows_by"),

@@ -237,3 +237,28 @@ def test_transformers_old_adamw_adds_epsilon_before_the_correction(decay: float)
     for name, value in theirs.items():
         np.testing.assert_allclose(ours[name], value, rtol=2e-5, atol=2e-6)
     assert max(np.abs(ours[name] - torchs[name]).max() for name in SHAPES) > 1e-3
+
+
+def test_a_fused_adamw_rounds_once() -> None:
+    """torch's fused kernel, which CPUs have too, on weights in bfloat16; not fused, steps are 6 % smaller here."""
+    import torch
+
+    steps, draw = 400, np.random.default_rng(0)
+    start = draw.standard_normal(4000).astype(np.float32)
+    grads = [draw.standard_normal(4000).astype(np.float32) for _ in range(steps)]
+    weight = torch.nn.Parameter(torch.tensor(start).bfloat16())
+    theirs = torch.optim.AdamW([weight], lr=1e-2, weight_decay=0.01, fused=True)
+    ours = {name: hf_optimizer(name, 1e-2, weight_decay=0.01) for name in ("adamw_torch_fused", "adamw_torch")}
+    params = {name: jnp.asarray(start, jnp.bfloat16) for name in ours}
+    states = {name: tx.init(params[name]) for name, tx in ours.items()}
+    update = {name: jax.jit(tx.update) for name, tx in ours.items()}
+    for grad in grads:
+        weight.grad = torch.tensor(grad).bfloat16()
+        theirs.step()
+        for name in ours:
+            given, states[name] = update[name](jnp.asarray(grad, jnp.bfloat16), states[name], params[name])
+            params[name] = optax.apply_updates(params[name], given)
+    wanted = weight.detach().float().numpy()
+    off = {name: np.abs(np.asarray(each, np.float32) - wanted).max() for name, each in params.items()}
+    assert off["adamw_torch_fused"] < 0.02 < 0.1 < off["adamw_torch"]
+    assert all(leaf.dtype == jnp.bfloat16 for leaf in jax.tree.leaves(states["adamw_torch_fused"]) if leaf.ndim)

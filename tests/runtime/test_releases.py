@@ -203,7 +203,7 @@ def test_steps_sum_what_the_release_summed(trl: str, number: int) -> None:
     assert order == read[: len(order)]
     assert made.steps == len(run["steps"])
     gradients = np.asarray(run["rows"])
-    for (rows, share, _), (_, gradient) in zip(made._steps, run["steps"], strict=True):
+    for (rows, share, *_), (_, gradient) in zip(made._steps, run["steps"], strict=True):
         assert np.allclose((gradients[rows] * share[:, None]).sum(axis=0), gradient, atol=2e-5)
 
 
@@ -244,7 +244,7 @@ def test_mistral_reads_the_micro_batches_of_its_release() -> None:
     """Under 4.46 an epoch's last group has rows % accumulation of them: 1 of 5, so that 8 epochs make a step."""
     settings = {"text_field": "text", "max_length": styles.LENGTH, "mean_over": "micro_batch"}
     made = batches("0.12.2", styles.run_rows(9), settings, styles.PAD, epochs=1, batch_size=2, accumulation=8)
-    [(rows, share, _)] = made._steps
+    [(rows, share, *_)] = made._steps
     assert len(rows) == 16
     trained = made._rows.trained[rows].reshape(8, 2).sum(axis=1)
     assert np.allclose(share.reshape(8, 2) * trained[:, None], 1 / 8)

@@ -297,7 +297,7 @@ def test_a_steps_loss_is_over_unsloths_count(transformers: str, unsloth: str | N
     data = [{"input_ids": [5, 6, 7]}, {"input_ids": [5, 6, 7, 8]}]
     settings: dict[str, Any] = {"trl": "0.24.0", "transformers": transformers, "unsloth_counts": unsloth}
     batches = SFTBatches(data, byte_tokenizer(), MESH, epochs=1, batch_size=2, sampling="sequential", **settings)
-    (_, shares, _), *_ = batches._steps
+    (_, shares, *_), *_ = batches._steps
     assert shares.tolist() == pytest.approx([scale, scale])
 
 

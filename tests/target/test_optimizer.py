@@ -338,3 +338,24 @@ def test_gradients_of_preferences_that_a_release_did_not_divide(name: str, relea
         + text.replace("DPOConfig", f"{name}Config").replace("DPOTrainer", f"{name}Trainer")
     )
     assert ("optax.scale(4)" in ported.after) == scaled, ported.after
+
+
+@pytest.mark.parametrize(
+    ("loaded", "settings", "fused"),
+    [
+        (", dtype=torch.bfloat16", "", True),  # the default
+        (", dtype=torch.bfloat16", ", optim='adamw_torch_fused'", True),
+        (", dtype=torch.bfloat16", ", optim='adamw_torch'", False),
+        (", dtype=torch.float32", "", False),
+        ("", "", True),  # what the checkpoint says
+    ],
+)
+def test_weights_of_fewer_bits_get_the_fused_kernels_steps(loaded: str, settings: str, fused: bool) -> None:
+    text = (
+        "import torch\nfrom datasets import load_dataset\nfrom transformers import AutoModelForCausalLM\n"
+        "from trl import SFTConfig, SFTTrainer\n"
+        f"model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B'{loaded})\n"
+        "rows = load_dataset('x', split='train')\n"
+        f"SFTTrainer(model=model, args=SFTConfig('out'{settings}), train_dataset=rows).train()\n"
+    )
+    assert ("rt.fused(optax.adamw(" in port(text).after) is fused

@@ -20,6 +20,7 @@ from .blind_padding import seeing
 from .neftune import noisy_embeddings
 from .token_metrics import TokenMetrics, token_metrics
 
+SHARES = ("accuracy_share", "entropy_share", "attended_share")  # what a token counts in what is logged beside the loss
 IGNORED = -100  # the label of a token that isn't trained, torch's ignore_index
 
 
@@ -31,7 +32,9 @@ def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
     away; a query that has none left gets nothing from its attention, as in torch. Where `sees_row` or `averages_row`
     (B, T) say so, it has all keys of the row instead, see `blind_padding`; where `averages_past` does, all but those
     that are both taken away and ahead, and it becomes `averages_row`; where `sees_nothing` does, it has none.
+    What is only there for metrics (`SHARES`) is left to `model_inputs.with_shares`: a loss of your own takes none.
     """
+    batch = {name: value for name, value in batch.items() if name not in SHARES}
     segments = batch["segment_ids"]
     length = segments.shape[-1]
     causal = jnp.tril(jnp.ones((length, length), dtype=bool))
@@ -50,6 +53,14 @@ def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
         if name in inputs:
             inputs["attention_mask"] |= inputs[name][:, :, None] & in_sight
     return inputs
+
+
+def _with_shares(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """What `model_inputs` gives, and what is there for metrics."""
+    return {**model_inputs(batch), **{name: batch[name] for name in SHARES if name in batch}}
+
+
+model_inputs.with_shares = _with_shares  # type: ignore[attr-defined]
 
 
 def token_loss(

@@ -31,6 +31,7 @@ _ADAMW = {
     "paged_adamw_32bit",
     "paged_adamw_8bit",
 }
+FUSED = "adamw_torch_fused"
 _LION = {"lion_32bit", "lion_8bit", "paged_lion_32bit", "paged_lion_8bit"}
 _RMSPROP = {"rmsprop", "rmsprop_bnb", "rmsprop_bnb_8bit", "rmsprop_bnb_32bit"}
 
@@ -79,7 +80,8 @@ def hf_optimizer(
     coupled = optax.add_decayed_weights(weight_decay, mask) if weight_decay else optax.identity()
     if name in _ADAMW:
         _only(name, given)
-        return optax.adamw(schedule, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=mask)
+        adamw = optax.adamw(schedule, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=mask)
+        return fused(adamw) if name == FUSED else adamw
     if name == "adamw_hf":
         _only(name, given)
         return adamw_hf(schedule, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=mask)
@@ -107,6 +109,28 @@ def hf_optimizer(
         return optax.chain(factored, optax.clip_by_block_rms(1.0), coupled, rate)
     known = sorted(_ADAMW | _LION | _RMSPROP | {"adamw_hf", "sgd", "adagrad", "adafactor"})
     raise ValueError(f"optim={name!r} has no optax counterpart with the same numbers; choose one of {', '.join(known)}")
+
+
+def fused(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+    """An optimizer whose step is computed in float32, and rounded once to the types of its state and the weights.
+
+    So do torch's fused kernels (`fused_adam_utils.cuh`). Without it all of a step is rounded to the weights' type, as
+    torch's default AdamW does: 0.999 is 1 in bfloat16, and a second moment that never decays makes steps smaller, by
+    5 % in 400 and a tenth in 1,000 of them. Weights in float32 train as without it.
+    """
+
+    def update(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        updates, made = optimizer.update(_in_float32(grads), _in_float32(state), _in_float32(params))
+        return updates, jax.tree.map(lambda new, old: new.astype(jnp.result_type(old)), made, state)
+
+    return optax.GradientTransformation(optimizer.init, update)
+
+
+def _in_float32(tree: Any) -> Any:
+    """The arrays of a tree, those of shorter floats in float32."""
+    return jax.tree.map(
+        lambda leaf: leaf.astype(jnp.float32) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating) else leaf, tree
+    )
 
 
 def adamw_hf(

@@ -63,13 +63,16 @@ def log_steps() -> None:
 def _telling(trainer: Any) -> Iterator[None]:
     """A trainer whose loss tells what it measures beside, where it can."""
     plain, evaluated, has_aux = trainer.loss_fn, trainer.eval_loss_fn, trainer._has_aux
+    inputs = trainer.gen_model_input_fn
     if (telling := getattr(plain, "with_metrics", None)) is not None:
         trainer.loss_fn = trainer.eval_loss_fn = telling
         trainer._has_aux = True
+        trainer.gen_model_input_fn = getattr(inputs, "with_shares", inputs)
     try:
         yield
     finally:
         trainer.loss_fn, trainer.eval_loss_fn, trainer._has_aux = plain, evaluated, has_aux
+        trainer.gen_model_input_fn = inputs
 
 
 def _keep(trainer: Any, told: Any, buffer: Any) -> None:

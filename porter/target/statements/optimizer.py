@@ -233,7 +233,7 @@ def optimizer_call(porting: Porting, *, full: bool, separate_kv: bool, lora_mayb
     norm = porting.value("optimizer.max_grad_norm")
     if norm is not None and norm.known and (norm.literal is None or norm.literal <= 0):  # nothing clips
         made = replace(made, head=mark(porting, "optimizer.max_grad_norm") + made.head)
-    links.append(Arg(made))
+    links.append(Arg(made, comment=_kernel(porting, made)))
     return Call("optax.chain", links, spread=len(links) > 1)
 
 
@@ -264,6 +264,20 @@ def _mask(porting: Training, *, full: bool) -> Arg:
     return Arg(porting.rt("decay_mask"), "mask", "# not on norms and biases" if full else "")
 
 
+def _fused(porting: Porting, call: Call) -> Call:
+    """The optimizer, which computes in float32 where the weights it trains are, or may be, of fewer bits."""
+    if str(porting.known("model.weights")) == "float32":
+        return call
+    return Call(porting.rt("fused"), [Arg(call)])
+
+
+def _kernel(porting: Porting, made: Call) -> str:
+    """Where a step that is computed in float32 comes from, if the script doesn't say it."""
+    if not made.head.endswith("fused") or porting.given("optimizer.name"):
+        return ""
+    return f"# {default_of(porting, 'optimizer.name')} optim"
+
+
 def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
     name = porting.value("optimizer.name")
     keywords = {"beta1": "b1", "beta2": "b2", "epsilon": "eps", "weight_decay": "weight_decay"}
@@ -287,7 +301,8 @@ def _optimizer(porting: Porting, *, full: bool, lora_maybe: bool) -> Call:
             reason = "bitsandbytes keeps 8 or 32 bits of state whatever the weights; optax the weights' bfloat16"
             porting.change_fate(".optim", fate="changed", reason=reason)
     if name is not None and name.known and str(name.literal) in ADAMW:
-        return Call(f"{mark(porting, 'optimizer.name')}optax.adamw", [Arg(porting.names.schedule), *common])
+        adamw = Call(f"{mark(porting, 'optimizer.name')}optax.adamw", [Arg(porting.names.schedule), *common])
+        return _fused(porting, adamw) if name.is_literal("adamw_torch_fused") and full else adamw
     if name is not None and name.is_literal("adamw_hf"):
         said = "" if porting.given("optimizer.name") else f"# {default_of(porting, 'optimizer.name')} optim"
         head = mark(porting, "optimizer.name") + porting.rt("adamw_hf")

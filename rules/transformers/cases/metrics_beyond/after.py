@@ -43,7 +43,7 @@ eval_batches = batches.evaluation(held_out, batch_size=8)
 schedule = optax.linear_schedule(5e-5, 0.0, batches.steps)  # TrainingArguments' default learning_rate
 optimizer = optax.chain(
     optax.clip_by_global_norm(1.0),  # TrainingArguments' default max_grad_norm
-    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+    rt.fused(optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0)),  # TrainingArguments' default optim
 )
 trainer = rt.MetricsTrainer(
     model,
@@ -77,7 +77,7 @@ eval_batches = batches.evaluation(held_out, batch_size=8)
 schedule = optax.linear_schedule(5e-5, 0.0, batches.steps)  # TrainingArguments' default learning_rate
 optimizer = optax.chain(
     optax.clip_by_global_norm(1.0),  # TrainingArguments' default max_grad_norm
-    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+    rt.fused(optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0)),  # TrainingArguments' default optim
 )
 again = rt.MetricsTrainer(
     model,

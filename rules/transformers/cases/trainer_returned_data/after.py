@@ -39,7 +39,8 @@ batches = rt.TrainerBatches(
 schedule = optax.linear_schedule(5e-5, 0.0, batches.steps)  # Seq2SeqTrainingArguments' default learning_rate
 optimizer = optax.chain(
     optax.clip_by_global_norm(1.0),  # Seq2SeqTrainingArguments' default max_grad_norm
-    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+    # Seq2SeqTrainingArguments' default optim
+    rt.fused(optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0)),
 )
 trainer = PeftTrainer(
     model,

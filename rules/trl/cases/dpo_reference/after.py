@@ -33,7 +33,7 @@ def main():
     schedule = optax.linear_schedule(1e-6, 0.0, batches.steps)  # DPOConfig's default learning_rate
     optimizer = optax.chain(
         optax.clip_by_global_norm(1.0),  # DPOConfig's default max_grad_norm
-        optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+        rt.fused(optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0)),  # DPOConfig's default optim
     )
     trainer = rt.PreferenceTrainer(
         model,
