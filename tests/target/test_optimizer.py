@@ -348,11 +348,15 @@ def test_gradients_of_preferences_that_a_release_did_not_divide(name: str, relea
         (", dtype=torch.bfloat16", ", optim='adamw_torch'", False),
         (", dtype=torch.float32", "", False),
         ("", "", True),  # what the checkpoint says
+        ("torch==2.7.1", "", False),
+        ("torch==2.7.1", ", optim='adamw_torch_fused'", True),
+        ("torch==2.8.0", "", True),
     ],
 )
 def test_weights_of_fewer_bits_get_the_fused_kernels_steps(loaded: str, settings: str, fused: bool) -> None:
+    pin, loaded = (f"# pip install {loaded}\n", ", dtype=torch.bfloat16") if "==" in loaded else ("", loaded)
     text = (
-        "import torch\nfrom datasets import load_dataset\nfrom transformers import AutoModelForCausalLM\n"
+        f"{pin}import torch\nfrom datasets import load_dataset\nfrom transformers import AutoModelForCausalLM\n"
         "from trl import SFTConfig, SFTTrainer\n"
         f"model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B'{loaded})\n"
         "rows = load_dataset('x', split='train')\n"

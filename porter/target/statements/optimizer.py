@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ...engine.dating.asked import pins_for
 from ...engine.loops.parts import loop_parts
 from ...engine.receipts.marking import mark, mark_keywords, unread
 from ...engine.script.fill_from_tables import plain_version
@@ -265,8 +266,15 @@ def _mask(porting: Training, *, full: bool) -> Arg:
 
 
 def _fused(porting: Porting, call: Call) -> Call:
-    """The optimizer, which computes in float32 where the weights it trains are, or may be, of fewer bits."""
-    if str(porting.known("model.weights")) == "float32":
+    """The optimizer, which computes in float32 where the weights it trains are, or may be, of fewer bits.
+
+    A default is the fused one beside torch 2.8 and later alone.
+    """
+    pinned = [
+        version.partition("+")[0] for _, pins in pins_for(porting, "torch") for how, version in pins if how == "=="
+    ]
+    is_older = bool(pinned) and version_key(pinned[0]) < (2, 8) and not porting.given("optimizer.name")
+    if is_older or str(porting.known("model.weights")) == "float32":
         return call
     return Call(porting.rt("fused"), [Arg(call)])
 
