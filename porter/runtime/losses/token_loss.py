@@ -34,7 +34,8 @@ def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
     that are both taken away and ahead, and it becomes `averages_row`; where `sees_nothing` does, it has none.
     What is only there for metrics (`SHARES`) is left to `model_inputs.with_shares`: a loss of your own takes none.
     """
-    batch = {name: value for name, value in batch.items() if name not in SHARES}
+    if "nll_scale" not in batch:  # those of preferences have shares of their own
+        batch = {name: value for name, value in batch.items() if name not in SHARES}
     segments = batch["segment_ids"]
     length = segments.shape[-1]
     causal = jnp.tril(jnp.ones((length, length), dtype=bool))
@@ -55,12 +56,12 @@ def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
     return inputs
 
 
-def _with_shares(batch: Mapping[str, Any]) -> dict[str, Any]:
+def inputs_with_shares(batch: Mapping[str, Any]) -> dict[str, Any]:
     """What `model_inputs` gives, and what is there for metrics."""
     return {**model_inputs(batch), **{name: batch[name] for name in SHARES if name in batch}}
 
 
-model_inputs.with_shares = _with_shares  # type: ignore[attr-defined]
+model_inputs.with_shares = inputs_with_shares  # type: ignore[attr-defined]
 
 
 def token_loss(
