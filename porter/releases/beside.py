@@ -77,7 +77,7 @@ def main() -> int:
         print(f"{given.wheels}: no wheel of {given.library} in it that asks for {INSTALLED}", file=sys.stderr)
         return 2
     print(f"[beside.{INSTALLED}]", *(f'"{one}" = "{installed}"' for one, (installed, _) in found.items()), sep="\n")
-    print("\n[came_out]", *(f'"{one}" = {day}' for one, (_, day) in found.items()), sep="\n")
+    print("\n[came_out]", *(f'"{one}" = "{day}"' for one, (_, day) in found.items()), sep="\n")
     return 0
 
 

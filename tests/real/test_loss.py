@@ -41,7 +41,7 @@ def test_loss_and_gradient_are_trl_s(
     model = load_model(trainer.model.name_or_path, jax_mesh, dtype=jax.numpy.float32)
 
     def told(model: Any, batch: Any) -> Any:
-        return token_loss.with_metrics(model, **model_inputs(batch))  # type: ignore[attr-defined]
+        return token_loss.with_metrics(model, **model_inputs.with_shares(batch))  # type: ignore[attr-defined]
 
     step = nnx.jit(nnx.value_and_grad(told, has_aux=True))
     losses, norms, means_of_means, beside = [], [], [], []

@@ -80,7 +80,7 @@ def installed_with(porting: Training, library: str, by_day: bool) -> tuple[str, 
         known, said = release_of(porting, other), ""
         if known is None and day is not None:
             out = days.get(other, {"came_out": {}})["came_out"]
-            known = max((one for one, when in out.items() if when <= day), key=version_key, default=None)
+            known = max((one for one, when in out.items() if str(when) <= str(day)), key=version_key, default=None)
             said = f" of {said_day(Path(porting.module.path), day)}"
         found = at_version(rows, known) if known is not None else None
         if found is not None:

@@ -28,7 +28,7 @@ model = rt.remat(model)  # gradient checkpointing, a decoder layer at a time (on
 schedule = optax.linear_schedule(5e-5, 0.0, batches.steps)  # OrchidConfig's default learning_rate
 optimizer = optax.chain(
     optax.clip_by_global_norm(1.0),  # OrchidConfig's default max_grad_norm
-    optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0),
+    rt.fused(optax.adamw(schedule, b1=0.9, b2=0.999, eps=1e-8, weight_decay=0.0)),  # OrchidConfig's default optim
 )
 trainer = PeftTrainer(
     model,
