@@ -35,10 +35,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from porter.engine.dating import asked as dating
-from porter.engine.dating import other_releases
-from porter.engine.dating.asked import exact_of
-from porter.engine.dating.evidence import SOURCES, contradictions
+from porter.engine.dating.asked import places as dating
+from porter.engine.dating.asked.places import exact_of
+from porter.engine.dating.evidence.used import SOURCES, contradictions
+from porter.engine.dating.told import other_releases
 from porter.engine.script.porting import Porting
 from porter.engine.script.sites import Site, facts_of
 from porter.errors import InputError

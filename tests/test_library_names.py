@@ -23,10 +23,12 @@ WORD = re.compile(rf"(?<![a-z0-9])({'|'.join(LIBRARIES)})(?![a-z0-9])", re.IGNOR
 
 # By file, the libraries that stand in its names and in its texts that are names, not sentences.
 KNOWN: dict[str, str] = {
-    "engine/dating/asked.py": "accelerate",
-    "engine/dating/evidence.py": "peft transformers trl unsloth",
-    "engine/dating/release.py": "accelerate peft transformers trl",
+    "engine/dating/asked/together.py": "accelerate",
+    "engine/dating/evidence/days.py": "trl",
+    "engine/dating/evidence/used.py": "peft transformers trl unsloth",
+    "engine/dating/release.py": "transformers",
     "engine/dating/row_order.py": "accelerate transformers trl",
+    "engine/dating/versions.py": "accelerate peft transformers trl",
     "engine/tokens/numpy_tokens.py": "torch",
     "engine/tokens/tokenizers.py": "transformers",
     "packs/launch.py": "accelerate deepspeed",

@@ -27,9 +27,9 @@ from .answering.unclaimed_configs import say_other_calls
 from .assembling.per_file import divided
 from .assembling.receipts import receipts
 from .assembling.whole_port import finish
-from .dating.release import versions_in
-from .dating.release_tests import answer_release_tests
-from .dating.said_release import say_release
+from .dating.decided.release_tests import answer_release_tests
+from .dating.told.said_release import say_release
+from .dating.versions import versions_in
 from .draft.findings import NO_TASK
 from .foreign import is_foreign
 from .loops.loop_trainer import find_loops, loop_table

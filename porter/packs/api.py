@@ -11,7 +11,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ..engine.answering.pack_places import Definition
-from ..engine.dating.asked import release_of
+from ..engine.dating.asked.places import release_of
 from ..engine.packs.facts import is_like
 from ..engine.packs.patterns import parse_pattern
 from ..engine.reading.pack_readings import Fill, Reading

@@ -6,9 +6,10 @@ documents each name; those that aren't listed here may change with any release.
 
 from __future__ import annotations
 
-from ..engine.dating.asked import release_of
-from ..engine.dating.ids_as_lists import calls_counted
-from ..engine.dating.release import date, last_day, said_last_day, written_before
+from ..engine.dating.asked.places import release_of
+from ..engine.dating.evidence.days import last_day, said_last_day
+from ..engine.dating.evidence.ids_as_lists import calls_counted
+from ..engine.dating.release import date, written_before
 from ..engine.loops.unread.started import STARTED, Started, trains_on_gpu
 from ..engine.script.dead_blocks import is_dead, is_false
 from ..engine.script.fill_from_tables import plain_version

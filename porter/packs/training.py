@@ -7,7 +7,7 @@ documents each name; those that aren't listed here may change with any release.
 from __future__ import annotations
 
 from ..engine.dating.argument_releases import rewritten_by
-from ..engine.dating.model_families import first_release_of
+from ..engine.dating.evidence.model_families import first_release_of
 from ..engine.dating.row_order import shuffling_in
 from ..engine.draft.findings import NO_FAMILY, NO_TASK
 from ..engine.reading.checkpoints.saved_adapters import is_merged_into

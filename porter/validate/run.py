@@ -17,7 +17,7 @@ from ..releases.history import history
 from ..source.machine.gpu_of_run import USUAL, gpu_of_run
 from ..source.notebooks.program import is_notebook, program_text, read_program
 from ..source.parsing import read_module
-from ..source.project.commits import last_day
+from ..source.project.commits import latest_day
 from .comparing.compare import DEVICES, check_devices, compare, loss_floor
 from .comparing.left_behind import cut, not_compared
 from .comparing.tolerances import tolerances
@@ -363,7 +363,7 @@ def _unsloth(source: Path) -> tuple[str, str]:
     releases = releases_of(source)
     version, _, why = releases.get("unsloth", "").partition(" ")
     trl = releases.get("trl", "").partition(" ")[0]
-    day = last_day(source, history().date("trl", trl) if trl else None)
+    day = latest_day(source, history().date("trl", trl) if trl else None)
     return "" if why == "(newest table)" else version, day.isoformat() if day else ""
 
 

@@ -16,7 +16,7 @@ from ...text.edit import Edit
 from ...text.edits import apply_edits, joined_removals, without_inner, without_orphans
 from ...text.format_strings import requoted, unnested
 from ..answering.unclaimed_configs import say_other_calls
-from ..dating.evidence import guarded_lines
+from ..dating.evidence.used import guarded_lines
 from ..reading.families import family_files
 from ..script.dead_blocks import turned_off
 from ..script.porting import Porting

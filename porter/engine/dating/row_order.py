@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from ...releases.history import history
 from ...releases.sets import Chosen, choose, within_known
@@ -12,9 +11,9 @@ from ...releases.uses import Use, uses_of
 from ...releases.versions import Pin, fits, pins_of
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.releases.habits import shuffling_of
-from ...source.project.commits import last_day, said_day
 from ..script.training import Training
-from .asked import exact_of, pins_for
+from .asked.places import exact_of, pins_for
+from .evidence.days import latest_day, said_last_day
 
 SETTLED = "4.40"  # from this transformers on, beside the accelerate of its day, every order is seeded
 CHOSEN = ("transformers and accelerate of the row order",)
@@ -44,7 +43,7 @@ def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
     if pinned and asked["accelerate"] != pinned:
         why = f"pinned: {','.join(map(''.join, pinned))}, the nearest that is known"
     elif day is not None:
-        why = f"the newest release on {said_day(Path(porting.module.path), day)}"
+        why = f"the newest release on {said_last_day(porting, day)}"
     return f"{accelerate} ({why})"
 
 
@@ -57,7 +56,7 @@ def _chosen(porting: Training, asked: Mapping[str, Sequence[Pin]]) -> tuple[dict
     known = {library: release for library, release in exact.items() if release is not None}
     # The first that is known may stand for one of before.
     since = [record.date(one, release) for one, release in known.items() if release != record.releases(one)[0]]
-    day = last_day(Path(porting.module.path), max(since, default=None))
+    day = latest_day(porting, max(since, default=None))
     if day is None or record.date("accelerate", chosen["accelerate"].version) <= day:
         return chosen, None
     pins = asked.get("accelerate", ())

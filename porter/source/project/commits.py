@@ -41,25 +41,17 @@ def last_committed(script: Path) -> datetime.date | None:
         return None
 
 
-def latest_day(script: Path) -> datetime.date | None:
-    """The day of the last commit, or of a notebook's last run where that is earlier."""
-    return min(_days(script), default=None)
-
-
-def last_day(script: Path, since: datetime.date | None) -> datetime.date | None:
-    """The same; None where neither is told, or where what the script is for came out later than both, on the day
-    `since`: it has been run since."""
-    return min((day for day in _days(script) if since is None or since <= day), default=None)
+def latest_day(script: Path, since: datetime.date | None = None) -> datetime.date | None:
+    """The day of the last commit, or of a notebook's last run where that is earlier; of those before `since`, when what
+    the script is for came out, none: it has been run since. None where nothing tells it."""
+    days = (day for day in (last_run(script), last_committed(script)) if day is not None)
+    return min((day for day in days if since is None or since <= day), default=None)
 
 
 def said_day(script: Path, day: datetime.date) -> str:
     """Such a day, and why it is that one: `2025-03-10, when the script was last committed`."""
     ran = day == last_run(script) and day != last_committed(script)
     return f"{day}, when the {'notebook last ran' if ran else 'script was last committed'}"
-
-
-def _days(script: Path) -> list[datetime.date]:
-    return [day for day in (last_run(script), last_committed(script)) if day is not None]
 
 
 def held_commits(folder: Path) -> dict[str, str]:

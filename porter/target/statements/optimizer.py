@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ...engine.dating.asked import pins_for
+from ...engine.dating.asked.places import pins_for
 from ...engine.loops.parts import loop_parts
 from ...engine.receipts.marking import mark, mark_keywords, unread
 from ...engine.script.fill_from_tables import plain_version

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...releases.history import LIBRARIES, history
-from ...releases.versions import Pin, can_meet, fits, pins_of
-from ...runtime.facts.field_tables import at_version, version_key
-from ...source.launch.launched_with import given_by_launches
-from ...source.project.commits import latest_day, said_day
-from ...source.project.pins import (
+from ....releases.history import LIBRARIES, history
+from ....releases.versions import Pin, can_meet, fits
+from ....runtime.facts.field_tables import at_version, version_key
+from ....source.launch.launched_with import given_by_launches
+from ....source.project.pins import (
     INSTALLED,
     PRINTED,
     SCRIPT,
@@ -24,14 +22,15 @@ from ...source.project.pins import (
     asked_of_project,
     spelled,
 )
-from ...source.project.printed import Shown
-from ...source.project.run_files import files_of_runs, notebooks_beside
-from ...source.project.usual.ways import imports_usually
-from ..packs.said_by_packs import dated_library, title_of
-from ..script.sites import facts_of
-from ..script.training import Training
-from .evidence import SOURCES, contradictions, floors, releases_with_all
-from .model_families import models_loaded
+from ....source.project.printed import Shown
+from ....source.project.run_files import files_of_runs, notebooks_beside
+from ....source.project.usual.ways import imports_usually
+from ...packs.said_by_packs import dated_library, title_of
+from ...script.sites import facts_of
+from ...script.training import Training
+from ..evidence.days import latest_day
+from ..evidence.model_families import models_loaded
+from ..evidence.used import SOURCES, contradictions, floors, releases_with_all
 
 OF_PIP = (PRINTED, INSTALLED)  # where a library may have brought another release than the script asks for
 ASKED = ("what asks for a release of",)
@@ -64,37 +63,15 @@ def asked_for(porting: Training, library: str) -> Iterator[Asked]:
 
 def beside(porting: Training, library: str) -> dict[str, Mapping[str, str]]:
     """The newest release of `library` that is installed with releases of other libraries of the script's."""
-    heads = _heads_with(porting, "beside")
-    return {name: head["beside"][library] for name, head in heads.items() if library in head["beside"]}
+    return {name: rows[library] for name, rows in said_by_tables(porting, "beside").items() if library in rows}
 
 
-def installed_with(porting: Training, library: str, by_day: bool) -> tuple[str, str] | None:
-    """The release of `library` that another one of the script's is installed with, and why; None where nothing tells.
-
-    Beside a release that is pinned or printed its own; else, `by_day`, beside the newest that was out when the script
-    was last committed or run.
-    """
-    day = latest_day(Path(porting.module.path)) if by_day else None
-    days = _heads_with(porting, "came_out")
-    for other, rows in beside(porting, library).items():
-        known, said = release_of(porting, other), ""
-        if known is None and day is not None:
-            out = days.get(other, {"came_out": {}})["came_out"]
-            known = max((one for one, when in out.items() if str(when) <= str(day)), key=version_key, default=None)
-            said = f" of {said_day(Path(porting.module.path), day)}"
-        found = at_version(rows, known) if known is not None else None
-        if found is not None:
-            return found, f"the newest release beside {other}{said or f' {known}'}"
-    return None
-
-
-def _heads_with(porting: Training, key: str) -> dict[str, Mapping[str, Any]]:
-    """The heads of tables that have a key, of libraries of the script's."""
+def said_by_tables(porting: Training, key: str) -> dict[str, Mapping[str, Any]]:
+    """What the heads of tables say under a key, by their libraries, those of the script's."""
     module = porting.module
     heads = [rule.head for pack in porting.packs for rule in pack.tables if rule.library in module.roots]
-    return {
-        head["library"]: head for head in heads if key in head and imports_usually(module, head["library"]) is not False
-    }
+    heads = [head for head in heads if imports_usually(module, head["library"]) is not False]
+    return {head["library"]: head[key] for head in heads if key in head}
 
 
 def _places_out_of_reach(porting: Training) -> dict[str, tuple[str, list[str]]]:
@@ -183,70 +160,6 @@ def _needed_by_dated(porting: Training, library: str, asked: Asked) -> list[str]
     return [f"what {first_able}, the first with all that the script uses, needs: {library}>={bounds[first]}"]
 
 
-def beside_others(porting: Training, library: str, where: str, releases: list[str]) -> tuple[list[str], str]:
-    """Those that are installed with what the same place asks for of other libraries, as their metadata says, all where
-    none is; and what takes the newest of them away, ` beside huggingface_hub<0.24`.
-
-    An accelerate that another place asks for counts, too: the Trainer ends without one.
-    """
-    asks = {release: _asks_of(library, release) for release in releases}
-    held: list[str] = []
-    for other in dict.fromkeys(name for asked in asks.values() for name in asked):
-        if all(asked.get(other) == asks[releases[0]].get(other) for asked in asks.values()):
-            continue
-        for name in dict.fromkeys((other, other.replace("-", "_"))):
-            places = [*pins_for(porting, name)]
-            own = [found for place, found in places if place == where]
-            pins = next(iter(own or [found for _, found in places if other == "accelerate"]), [])
-            able = [release for release in releases if can_meet([*asks[release].get(other, []), *pins])]
-            if pins and able:
-                held += [spelled(name, pins)] if able[-1] != releases[-1] else []
-                releases = able
-        if other in LIBRARIES:  # what it needs of others, too: of TRL, a transformers that the hub's pin lets in
-            known = history().releases(other)
-            pins = next((found for place, found in pins_for(porting, other) if place == where), [])
-            fitting = [release for release in known if all(fits(release, *pin) for pin in pins)]
-            installed, why = beside_others(porting, other, where, fitting) if fitting else (known, "")
-            able = [release for release in releases if takes_one_of(installed, library, release, other)]
-            if why and able:
-                held += [why.removeprefix(" beside ")] if able[-1] != releases[-1] else []
-                releases = able
-    return releases, f" beside {' and '.join(dict.fromkeys(held))}" if held else ""
-
-
-def binds(porting: Training, library: str) -> list[str]:
-    """The places that pin something which a library needs, where none asks for itself: `trl` beside
-    `huggingface_hub==0.23.4` isn't the newest."""
-    texts = [text for _, text in texts_around(porting)]
-    names = [name for name in _needed_by(library) if any(name in text for text in texts)]
-    found = [where for name in names for where, pins in pins_for(porting, name) if exact_of(pins) is not None]
-    return list(dict.fromkeys(found))
-
-
-@cache
-def _needed_by(library: str) -> list[str]:
-    """What some release of a library needs that has no history here, in both spellings."""
-    asked = [name for release in history().releases(library) for name in _asks_of(library, release)]
-    others = [name for name in asked if name not in LIBRARIES]
-    return list(dict.fromkeys(spelt for name in others for spelt in (name, name.replace("-", "_"))))
-
-
-def _asks_of(library: str, release: str) -> dict[str, list[Pin]]:
-    """The bounds of other libraries in a release's metadata."""
-    found: dict[str, list[Pin]] = {}
-    for line in history().requires(library, release):
-        name, _, said = line.rpartition("] ")[2].partition(" ")
-        if name != "python":
-            found[name] = [*found.get(name, []), *pins_of(said)]
-    return found
-
-
-def takes_one_of(allowed: Sequence[str], library: str, release: str, other: str) -> bool:
-    """Whether that release is installed with one of the `allowed` of another library."""
-    bounds = _asks_of(library, release).get(other, [])
-    return any(all(fits(one, *bound) for bound in bounds) for one in allowed)
-
-
 def texts_around(porting: Training) -> list[tuple[str, str]]:
     """The script and the files of its project that declare or install, each with its text."""
     _asked(porting, dated_library(porting.packs))
@@ -264,7 +177,7 @@ def exact_of(pins: Sequence[Pin]) -> str | None:
 
 
 def release_of(porting: Training, library: str) -> str | None:
-    """The one release that the script or a file beside it pins, of a library whose history no pack tells."""
+    """The one release that the script or a file beside it pins."""
     return next((exact for _, pins in pins_for(porting, library) if (exact := exact_of(pins)) is not None), None)
 
 
@@ -315,7 +228,7 @@ def _by_siblings(porting: Training, library: str, script: Path, shown: Sequence[
     """What other notebooks of the project ran on: none of after the script's last commit."""
     if SIBLINGS not in porting.answers:
         porting.answers[SIBLINGS] = [*notebooks_beside(script)]
-    day = latest_day(script)
+    day = latest_day(porting)
     for asked in asked_by_siblings(porting.answers[SIBLINGS], library, shown):
         release = exact_of(asked.pins) or ""
         if day is None or history().date(library, release) <= day:

@@ -10,17 +10,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...releases.history import history
-from ...releases.versions import fits
-from ...source.project.commits import last_committed
-from ...source.project.pins import Asked, spelled
-from ..packs.said_by_packs import dated_library, dating_pack, loader, title_of
-from ..script.porting import Porting
-from ..script.sites import Site
-from ..script.training import Training
-from ..steps.step import Phase, step
-from .asked import asked_for
-from .evidence import SOURCES
+from ....releases.history import history
+from ....releases.versions import fits
+from ....source.project.commits import last_committed
+from ....source.project.pins import Asked, spelled
+from ...packs.said_by_packs import dated_library, dating_pack, loader, title_of
+from ...script.porting import Porting
+from ...script.sites import Site
+from ...script.training import Training
+from ...steps.step import Phase, step
+from ..asked.places import asked_for
+from ..evidence.used import SOURCES
 from .other_releases import FIX, trained_otherwise
 
 OTHERWISE = "what asks for another release"  # and, behind a point, of which library: the key of what is said of it

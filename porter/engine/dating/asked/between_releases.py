@@ -8,11 +8,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 
-from ...releases.history import history
-from ...runtime.facts.field_tables import version_key
-from ...source.project.requirements import commits_in
-from ..script.training import Training
-from .asked import texts_around
+from ....releases.history import history
+from ....runtime.facts.field_tables import version_key
+from ....source.project.requirements import commits_in
+from ...script.training import Training
+from .places import texts_around
 
 DEVELOPED = ".dev"
 SHOWN = 7  # digits of a commit

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...source.indexes import index_of
-from ...source.module import Module
-from ...source.values import Unknown, evaluate
-from ..script.training import Training
+from ....source.indexes import index_of
+from ....source.module import Module
+from ....source.values import Unknown, evaluate
+from ...script.training import Training
 
 METHOD = "apply_chat_template"
 GIVES_MORE = "5.0.0"  # the first transformers whose method gives a dictionary unasked

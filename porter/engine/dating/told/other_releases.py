@@ -8,24 +8,24 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from ...releases.history import LIBRARIES, history
-from ...releases.versions import fits
-from ...runtime.facts.field_tables import Row, at_version, version_key
-from ...source.project.commits import latest_day
-from ..packs.habits import Habit
-from ..packs.said_by_packs import dated_library, dating_pack, loader, title_of
-from ..script.fill_from_tables import config_table, plain_versions, table_of
-from ..script.following.made_columns import made_columns
-from ..script.porting import Porting
-from ..script.sites import Site, facts_of
-from ..script.training import Training
-from ..steps.step import Phase, step
-from .asked import beside_others, binds, pins_for, release_of, takes_one_of
-from .evidence import IN_EFFECT, SOURCES, evidence, releases_with_all, short_version
-from .ids_as_lists import GIVES_MORE, METHOD, calls_counted
-from .model_families import models_loaded
+from ....releases.history import LIBRARIES, history
+from ....releases.versions import fits
+from ....runtime.facts.field_tables import Row, at_version, version_key
+from ...packs.habits import Habit
+from ...packs.said_by_packs import dated_library, dating_pack, loader, title_of
+from ...script.fill_from_tables import config_table, plain_versions, table_of
+from ...script.following.made_columns import made_columns
+from ...script.porting import Porting
+from ...script.sites import Site, facts_of
+from ...script.training import Training
+from ...steps.step import Phase, step
+from ..asked.places import pins_for, release_of
+from ..asked.together import beside_others, binds, takes_one_of
+from ..evidence.days import latest_day
+from ..evidence.ids_as_lists import GIVES_MORE, METHOD, calls_counted
+from ..evidence.model_families import models_loaded
+from ..evidence.used import IN_EFFECT, SOURCES, evidence, releases_with_all, short_version
 
 READ_AS = "the release that it is read as"  # the key of what is said where nothing differs
 TOLD = "what other releases do otherwise"
@@ -130,7 +130,7 @@ def releases_that_fit(porting: Training, library: str) -> list[str]:
     if read is None:
         return []
     own, dated = record.date(library, read), dated_library(porting.packs)
-    day = min(latest_day(Path(porting.module.path)) or own + HALF, _lost_on(porting))
+    day = min(latest_day(porting) or own + HALF, _lost_on(porting))
     since = min(max(own - YEAR, _installed_since(porting, library)), own)
     if library != dated and dated in porting.versions and dated in porting.module.roots:
         beside = [porting.versions[dated].partition(" ")[0]]

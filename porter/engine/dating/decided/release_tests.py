@@ -15,19 +15,19 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from ...source.conditions import is_elif, simplified
-from ...source.dictionaries.filled import KEPT
-from ...source.module import Module
-from ...source.values import DECIDED
-from ..dating.decided_tries import decided_tries
-from ..packs.facts import note_facts
-from ..script.dead_blocks import DECIDED_TRIES
-from ..script.porting import Porting
-from ..script.sites import facts_of
-from ..script.training import Training
-from ..settling.decisions import decide
-from ..settling.kept_branch import keep_block
-from ..steps.step import Phase, step
+from ....source.conditions import is_elif, simplified
+from ....source.dictionaries.filled import KEPT
+from ....source.module import Module
+from ....source.values import DECIDED
+from ...packs.facts import note_facts
+from ...script.dead_blocks import DECIDED_TRIES
+from ...script.porting import Porting
+from ...script.sites import facts_of
+from ...script.training import Training
+from ...settling.decisions import decide
+from ...settling.kept_branch import keep_block
+from ...steps.step import Phase, step
+from .decided_tries import decided_tries
 from .taken_keywords import asked_class, kept_by_release, takes
 
 ASKS = re.compile(r"\bsignature\(|\bgetfullargspec\(|__dataclass_fields__|\bfields\(|co_varnames|\bhasattr\(")

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from ...recipe import Severity
-from ...releases.history import history
-from ...releases.versions import can_meet, fits
-from ...runtime.facts.field_tables import version_key
-from ...runtime.facts.releases import release
-from ...source.project.commits import latest_day, said_day
-from ...source.project.pins import spelled
-from ..packs.said_by_packs import dated_library, loader, title_of
-from ..script.sites import Site
-from ..script.training import Training
-from .asked import asked_for, beside, exact_of, pins_for, release_of
-from .between_releases import commits_asked
-from .evidence import SOURCES, contradictions, releases_with_all
+from ....recipe import Severity
+from ....releases.history import history
+from ....releases.versions import can_meet, fits
+from ....runtime.facts.field_tables import version_key
+from ....runtime.facts.releases import release
+from ....source.project.pins import spelled
+from ...packs.said_by_packs import dated_library, loader, title_of
+from ...script.sites import Site
+from ...script.training import Training
+from ..asked.between_releases import commits_asked
+from ..asked.places import asked_for, beside, exact_of, pins_for, release_of
+from ..evidence.days import latest_day, said_last_day
+from ..evidence.used import SOURCES, contradictions, releases_with_all
 from .other_releases import READ_AS
 from .other_statements import OTHERWISE, is_out_of_reach, kind_of
 
@@ -151,8 +149,7 @@ def _say_bound(porting: Training, site: Site) -> None:
     lets in, divides a step's loss otherwise."""
     library = loader(porting.packs).library
     version, _, why = porting.versions.get(library, "").partition(" ")
-    script = Path(porting.module.path)
-    day = latest_day(script) if "the project asks for" in why else None
+    day = latest_day(porting) if "the project asks for" in why else None
     if day is None or release(None, version).counts_tokens:
         return
     pins = [pin for _, found in pins_for(porting, library) for pin in found]
@@ -161,8 +158,8 @@ def _say_bound(porting: Training, site: Site) -> None:
     if out and release(None, out[-1]).counts_tokens:
         message = (
             f"Read as {title_of(porting.packs, library)} {version}, the first that {library}>={version} lets in; it "
-            f"lets in {out[-1]}, too, the newest on {said_day(script, day)}. That divides a step's loss by its tokens, "
-            "this takes the mean of its micro-batches' means."
+            f"lets in {out[-1]}, too, the newest on {said_last_day(porting, day)}. That divides a step's loss by its "
+            "tokens, this takes the mean of its micro-batches' means."
         )
         fix = f"Pin {library} if the GPU machine had a later one: `pip freeze` there tells it."
         porting.find(site.rule, "warning", message, fix, site.line, site.column, False)

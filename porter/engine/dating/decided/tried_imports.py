@@ -15,14 +15,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ...releases.history import LIBRARIES, history
-from ...runtime.facts.field_tables import version_key
-from ...source.module import Module
-from ...source.scopes import catches_missing, dotted, ends_the_run
-from ..script.dead_blocks import is_dead
-from ..script.fill_from_tables import plain_version
-from ..script.porting import Porting
-from ..steps.step import Phase, step
+from ....releases.history import LIBRARIES, history
+from ....runtime.facts.field_tables import version_key
+from ....source.module import Module
+from ....source.scopes import catches_missing, dotted, ends_the_run
+from ...script.dead_blocks import is_dead
+from ...script.fill_from_tables import plain_version
+from ...script.porting import Porting
+from ...steps.step import Phase, step
 
 RULE = "TP008"
 SETTINGS = ("Config", "Arguments")

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import libcst as cst
 
-from ...releases.history import LIBRARIES, history
-from ...source.calls import argument_of, returned
-from ...source.module import Module
-from ...source.scopes import Binding
-from ...source.values import Unknown, evaluate
-from ..script.fill_from_tables import plain_version
+from ....releases.history import LIBRARIES, history
+from ....source.calls import argument_of, returned
+from ....source.module import Module
+from ....source.scopes import Binding
+from ....source.values import Unknown, evaluate
+from ...script.fill_from_tables import plain_version
 
 WRAPS = ("set", "list", "tuple", "dict", "sorted", "frozenset")
 MEMBERS = ("parameters", "args", "__code__", "co_varnames", "__init__", "__dataclass_fields__", "kwonlyargs")

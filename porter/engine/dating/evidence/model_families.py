@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from ...recipe import Value
-from ...runtime.facts.families import find_family, read_family
-from ...runtime.facts.family import Family
-from ...runtime.facts.field_tables import version_key
-from ...source.launch.launched_with import given_by_launches
-from ...source.project.usual.model_names import usual_values_in
-from ..script.fill_from_tables import tables_of
-from ..script.training import Training, families
+from ....recipe import Value
+from ....runtime.facts.families import find_family, read_family
+from ....runtime.facts.family import Family
+from ....runtime.facts.field_tables import version_key
+from ....source.launch.launched_with import given_by_launches
+from ....source.project.usual.model_names import usual_values_in
+from ...script.fill_from_tables import tables_of
+from ...script.training import Training, families
 
 PLACE = "model.id"
 FIRST = ("the first release with the models that it loads",)

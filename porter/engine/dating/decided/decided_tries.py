@@ -16,15 +16,15 @@ from collections.abc import Collection, Mapping
 
 import libcst as cst
 
-from ...releases.history import LIBRARIES, history
-from ...source.module import Module
-from ..script.dead_blocks import DECIDED_TRIES
-from ..script.fill_from_tables import plain_version
-from ..script.porting import Porting
-from ..script.sites import Site, facts_of
-from ..script.training import Training
-from ..settling.kept_branch import keep_block
-from ..steps.step import Phase, step
+from ....releases.history import LIBRARIES, history
+from ....source.module import Module
+from ...script.dead_blocks import DECIDED_TRIES
+from ...script.fill_from_tables import plain_version
+from ...script.porting import Porting
+from ...script.sites import Site, facts_of
+from ...script.training import Training
+from ...settling.kept_branch import keep_block
+from ...steps.step import Phase, step
 
 CATCHES = frozenset({"TypeError", "Exception", "BaseException"})
 MAKES = ("trainer", "arguments")

@@ -15,20 +15,20 @@ from pathlib import Path
 
 import libcst as cst
 
-from ...releases.history import LIBRARIES, history
-from ...releases.plain_arguments import plain_arguments
-from ...releases.unsloth_uses import imported_before_unsloth, taken_by_unsloth
-from ...releases.uses import Use, uses_and_guards
-from ...runtime.facts.field_tables import version_key
-from ...source.calls import may_not_run
-from ...source.dictionaries.possible import possible_keys
-from ...source.launch.launched_with import words_of_launches
-from ...source.project.usual.ways import imports_usually
-from ..script.fill_from_tables import tables_of
-from ..script.flow import binding_origins, origins
-from ..script.following.may_be_none import may_be_none
-from ..script.following.reaching import not_behind
-from ..script.training import Training
+from ....releases.history import LIBRARIES, history
+from ....releases.plain_arguments import plain_arguments
+from ....releases.unsloth_uses import imported_before_unsloth, taken_by_unsloth
+from ....releases.uses import Use, uses_and_guards
+from ....runtime.facts.field_tables import version_key
+from ....source.calls import may_not_run
+from ....source.dictionaries.possible import possible_keys
+from ....source.launch.launched_with import words_of_launches
+from ....source.project.usual.ways import imports_usually
+from ...script.fill_from_tables import tables_of
+from ...script.flow import binding_origins, origins
+from ...script.following.may_be_none import may_be_none
+from ...script.following.reaching import not_behind
+from ...script.training import Training
 from .ids_as_lists import GIVES_MORE, takes_ids_as_a_list
 from .model_families import first_with_its_models
 

@@ -1,0 +1,1 @@
+"""What a script and its project ask for, or have run on, and what is installed with that."""

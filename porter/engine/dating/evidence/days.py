@@ -1,0 +1,28 @@
+"""The last day on which a script was written or run: what came out later it hasn't run on."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+from ....releases.history import history
+from ....source.project import commits
+from ...script.fill_from_tables import plain_version
+from ...script.training import Training
+
+
+def latest_day(porting: Training, since: datetime.date | None = None) -> datetime.date | None:
+    """The day on which the script was last committed, or a notebook last ran where that is earlier; none of before
+    `since`, when something came out that it has run on. None where nothing tells it."""
+    return commits.latest_day(Path(porting.module.path), since)
+
+
+def last_day(porting: Training) -> datetime.date | None:
+    """That day, once the TRL that the script is for is known: none of before it came out."""
+    trl = plain_version(porting.versions.get("trl", ""))
+    return latest_day(porting, history().date("trl", trl) if trl else None)
+
+
+def said_last_day(porting: Training, day: datetime.date) -> str:
+    """Such a day in words: `2025-03-10, when the script was last committed`."""
+    return commits.said_day(Path(porting.module.path), day)

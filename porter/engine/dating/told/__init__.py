@@ -1,0 +1,1 @@
+"""What the report says of the releases that a script is read as, and of others that it may have run on."""
