@@ -122,15 +122,16 @@ def whole_lines(text: str, start: int, end: int) -> tuple[int, int]:
     """
     begin = line_start(text, start)
     stop = line_end(text, end)
-    blank_before = begins_paragraph(text, begin)
-    if blank_before:
-        blanks = re.compile(r"([ \t\f]*(\r\n|\r|\n))*").match(text, stop)
+    if opens(text, begin):
+        blanks = BLANKS.match(text, stop)
         if blanks is not None:
             stop = blanks.end()
     return begin, stop
 
 
 COMMENT = re.compile(r"[ \t\f]*#(?! ?%%)")
+HEADER = re.compile(r":[ \t\f]*(#[^\r\n]*)?(\r\n|\r|\n)$")  # the end of a line that opens a block
+BLANKS = re.compile(r"([ \t\f]*(\r\n|\r|\n))*")
 
 
 def comments_above(text: str, start: int) -> int:
@@ -147,6 +148,15 @@ def begins_paragraph(text: str, start: int) -> bool:
     """Whether the line that begins at `start` is the first, or stands below a blank one."""
     above = line_above(text, start)
     return start == 0 or (above < start and not text[above:start].strip(" \t\f\r\n"))
+
+
+def opens(text: str, start: int) -> bool:
+    """Whether the line that begins at `start` is the first of a paragraph, or of a block: the gap behind is its own."""
+    if begins_paragraph(text, start):
+        return True
+    above = text[line_above(text, start) : start]
+    deeper = len(indentation_of(text, start).expandtabs()) > len(_indentation(above).expandtabs())
+    return deeper and COMMENT.match(above) is None and HEADER.search(above) is not None
 
 
 def line_start(text: str, offset: int) -> int:
@@ -188,7 +198,7 @@ def without_orphans(text: str, edits: Sequence[Edit], kept: Sequence[int] = ()) 
         others = (edit.start for edit in edits if edit not in run)
         if any(above <= place <= end for place in [*others, *kept]):
             continue
-        blanks = re.compile(r"([ \t\f]*(\r\n|\r|\n))*").match(text, end)
+        blanks = BLANKS.match(text, end)
         stop = blanks.end() if blanks is not None else end
         free = not any(end < edit.start < stop for edit in edits)
         if _numbers_more(text, above, begin, stop):
@@ -196,7 +206,7 @@ def without_orphans(text: str, edits: Sequence[Edit], kept: Sequence[int] = ()) 
                 grown[id(run[-1])] = replace(grown[id(run[-1])], end=stop)
             continue
         grown[id(run[0])] = replace(grown[id(run[0])], start=above)
-        if begins_paragraph(text, above) and free:
+        if opens(text, above) and free:
             grown[id(run[-1])] = replace(grown[id(run[-1])], end=stop)
     return [grown[id(edit)] for edit in edits]
 
@@ -276,10 +286,9 @@ def _with_one_gap(text: str, run: Sequence[Edit], limit: int) -> list[Edit]:
 
     The next edit begins at `limit`.
     """
-    blank = re.compile(r"([ \t\f]*(\r\n|\r|\n))*")
-    behind = blank.match(text, run[-1].end, limit)
+    behind = BLANKS.match(text, run[-1].end, limit)
     after = behind.end() if behind is not None else run[-1].end
-    before = begins_paragraph(text, run[0].start)
+    before = opens(text, run[0].start)
     gaps = [following.start - edit.end for edit, following in pairwise(run)]
     kept = -1 if before or after > run[-1].end else gaps.index(max(gaps))
     grown = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from porter.text.edit import Edit
@@ -14,6 +16,7 @@ from porter.text.edits import (
     without_inner,
     without_orphans,
 )
+from porter.text.sections import without_bare_banners
 
 
 def edit(start: int, end: int, new: str = "") -> Edit:
@@ -47,6 +50,9 @@ def test_a_larger_edit_takes_those_inside_it_along() -> None:
         ("if a:\n    b  # why\n    c\n", "b", "if a:\n    c\n"),
         ("b", "b", ""),
         ("b\n\n\nc\n", "b", "c\n"),
+        ("def f():\n    b\n\n    c\n", "b", "def f():\n    c\n"),  # no gap is left below the header
+        ("if a:  # why\n    b\n\n    c\n", "b", "if a:  # why\n    c\n"),
+        ("# a:\nb\n\nc\n", "b", "# a:\n\nc\n"),
     ],
 )
 def test_a_statement_goes_with_its_line(text: str, statement: str, left: str) -> None:
@@ -135,6 +141,40 @@ def test_a_comment_goes_with_all_that_it_heads(text: str, left: str) -> None:
     edits = [edit(*whole_lines(text, text.rindex("\n", 0, start) + 1, start + 1)) for start in starts]
     assert apply_edits(text, joined_removals(text, without_orphans(text, edits))) == left
     assert without_orphans(text, edits, [starts[0]]) == edits
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a\n\n# === GPU ===\n\nx\n\n# === Data ===\nb\n", "a\n\n# === Data ===\nb\n"),
+        ("a\n\n# ===\n# GPU\n# ===\nx\n\nx\n\n# ===\n# Data\n# ===\nb\n", "a\n\n# ===\n# Data\n# ===\nb\n"),
+        ("a:\n    # --- GPU ---\n    x\n    # --- Data ---\n    b\n", "a:\n    # --- Data ---\n    b\n"),
+        ("a:\n    b\n    # --- GPU ---\n\n    x\n\nb\n", "a:\n    b\n\nb\n"),  # the gap behind it is another's
+        ("a\n\n# --- Memory ---\n\n# why\nx\n\n", "a\n\n"),
+        ("a\n\n# === GPU ===\nx\n\n# --- Sizes ---\nx\n\n# === Data ===\nb\n", "a\n\n# === Data ===\nb\n"),
+        ("a\n\n# === GPU ===\n\nx\n\n# %% [cell 3]\nb\n", "a\n\n# %% [cell 3]\nb\n"),
+        # It heads more, of a lower rank as well; it headed nothing before; it is the file's.
+        ("a\n\n# === GPU ===\n\nx\n\nb\n", "a\n\n# === GPU ===\n\nb\n"),
+        ("a\n\n# === GPU ===\n\nx\n\n# note\n", "a\n\n# === GPU ===\n\n# note\n"),
+        ("a\n\n# === Run ===\n\nx\n\n# --- Data ---\nb\n", "a\n\n# === Run ===\n\n# --- Data ---\nb\n"),
+        ("a\nx\n\n# === GPU ===\n\n# === Data ===\nb\n", "a\n\n# === GPU ===\n\n# === Data ===\nb\n"),
+        ("# === GPU ===\n\nx\n\n# === Data ===\nb\n", "# === GPU ===\n\n# === Data ===\nb\n"),
+    ],
+)
+def test_a_banner_goes_with_all_of_its_section(text: str, left: str) -> None:
+    starts = [place for place in range(len(text)) if text.startswith("x\n", place)]
+    edits = [edit(*whole_lines(text, start, start + 1)) for start in starts]
+    grown = without_bare_banners(text, without_orphans(text, edits))
+    assert apply_edits(text, joined_removals(text, grown)) == left
+
+
+def test_a_banner_stays_above_what_is_said_or_written() -> None:
+    text = "a\n\n# === GPU ===\n\nx\n\n# === Data ===\nb\n"
+    gone = edit(*whole_lines(text, text.index("x"), text.index("x") + 1))
+    assert without_bare_banners(text, [gone], [text.index("x")]) == [gone]
+    assert without_bare_banners(text, [gone, edit(gone.end, gone.end, "y\n")])[0] == replace(gone, start=3)
+    inside = [edit(gone.start, gone.start, "y\n"), gone]
+    assert without_bare_banners(text, inside) == inside
 
 
 def test_spans_hold_the_offsets_that_one_of_them_holds() -> None:

@@ -15,6 +15,7 @@ from ...source.parsing import check_parses
 from ...text.edit import Edit
 from ...text.edits import apply_edits, joined_removals, without_inner, without_orphans
 from ...text.format_strings import requoted, unnested
+from ...text.sections import without_bare_banners
 from ..answering.unclaimed_configs import say_other_calls
 from ..dating.evidence.used import guarded_lines
 from ..reading.families import family_files
@@ -119,7 +120,8 @@ def _without_gaps(porting: Porting, edits: list[Edit]) -> list[Edit]:
     todos = [module.offset(line, 1) for line in porting.findings.standing()]
     for part in parts_of(module):
         text = part.module.text
-        own = without_orphans(text, own_edits(part, edits), [todo - part.start for todo in todos])
+        said = [todo - part.start for todo in todos]
+        own = without_bare_banners(text, without_orphans(text, own_edits(part, edits), said), said)
         found += whole_edits(part, joined_removals(text, own))
     return found
 
