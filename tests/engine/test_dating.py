@@ -46,6 +46,7 @@ def test_a_script_pins_a_release(text: str, pins: list[tuple[str, str]]) -> None
     [
         ("torch\ntrl>=0.8\n", [(">=", "0.8")]),
         ('trl = "^0.8.6"\n', [(">=", "0.8.6"), ("<", "0.9")]),
+        ('trl = "^0.9.0.dev0"\n', [(">=", "0.9.0.dev0"), ("<", "0.10")]),
         ('name = "trl"\nversion = "0.9.6"\n', [("==", "0.9.6")]),
         ("  - trl=0.8.6\n", [("==", "0.8.6")]),
         ("- name: trl\n  version: 0.8.6\n", [("==", "0.8.6")]),

@@ -163,25 +163,29 @@ def in_command(command: str, library: str) -> list[Pin]:
 def all_in_file(text: str, library: str) -> list[list[Pin]]:
     """What a file that declares asks for; of a lock file that has several releases, for systems of their own, each,
     the newest first."""
-    locked = re.findall(rf"(?m)^name = \"{re.escape(library)}\"\s*\nversion = \"{VERSION}\"", text)
-    if len(set(locked)) > 1:
-        return [[("==", release)] for release in sorted(set(locked), key=key, reverse=True)]
+    package = rf"name = \"{re.escape(library)}\"\s*\nversion = \"{VERSION}\""
+    locked = {found[1] for found in _lines(package, text, library)}
+    if len(locked) > 1:
+        return [[("==", release)] for release in sorted(locked, key=key, reverse=True)]
     return [found] if (found := in_file(text, library)) else []
 
 
 def in_file(text: str, library: str) -> list[tuple[str, str]]:
+    if library not in text:
+        return []
     name = re.escape(library)
-    locked = re.search(rf"(?m)^name = \"{name}\"\s*\nversion = \"{VERSION}\"", text)
+    locked = next(_lines(rf"name = \"{name}\"\s*\nversion = \"{VERSION}\"", text, library), None)
     # Those of pixi and conda-lock.
-    locked = locked or re.search(rf"(?m)^\s*(?:- )?name: {name}\s*\n\s*version: {VERSION}\s*$", text)
-    locked = locked or re.search(rf"\"{name}\": \{{[^}}]*?\"version\": \"=={VERSION}\"", text, re.DOTALL)
+    locked = locked or next(_lines(rf"\s*(?:- )?name: {name}\s*\n\s*version: {VERSION}\s*$", text, library), None)
+    locked = locked or re.search(rf"\"{name}\": \{{[^}}]*?\"version\": \"=={VERSION}\"", text)
     # A line of `pip list`, or of conda's.
-    locked = locked or re.search(rf"(?m)^{name}[ \t]+{VERSION}(?:[ \t]+[\w.+-]+){{0,2}}[ \t]*$", text)
+    locked = locked or next(_lines(rf"{name}[ \t]+{VERSION}(?:[ \t]+[\w.+-]+){{0,2}}[ \t]*$", text, library), None)
     if locked:
         return [("==", locked[1])]
-    caret = re.search(rf"(?m)^{name}\s*=\s*(?:\{{[^}}\n]*version\s*=\s*)?\"(\^|~)?{VERSION}\"", text)
+    constraint = rf"{name}\s*=\s*(?:\{{[^}}\n]*version\s*=\s*)?\"(\^|~)?{VERSION}\""
+    caret = next(_lines(constraint, text, library), None)
     if caret:  # Poetry: ^0.8.6 is >=0.8.6,<0.9
-        parts = [int(part) for part in caret[2].split(".")]
+        parts = [int(part) for part in caret[2].partition(".dev")[0].split(".")]
         first = next((place for place, part in enumerate(parts) if part), 0)
         keep = first if caret[1] == "^" else min(1, len(parts) - 1)
         if caret[1] is None:
@@ -192,12 +196,27 @@ def in_file(text: str, library: str) -> list[tuple[str, str]]:
     return requirement(text, library, start=r"(?m)(?:^[ \t\-\"']*|[\[,][ \t]*[\"'])", conda=True)
 
 
+def _lines(pattern: str, text: str, library: str) -> Iterator[re.Match[str]]:
+    """The lines that begin with a pattern which names the library in the first of its lines: a lock file of megabytes
+    is looked through for a name, not for a pattern."""
+    expression = re.compile(pattern, re.MULTILINE)
+    place = text.find(library)
+    while place >= 0:
+        if found := expression.match(text, text.rfind("\n", 0, place) + 1):
+            yield found
+        end = text.find("\n", place)
+        place = text.find(library, end) if end >= 0 else -1
+
+
 def requirement(text: str, library: str, *, start: str, conda: bool = False) -> list[tuple[str, str]]:
-    if library not in text:
-        return []
+    """The bounds that the first requirement of a library has; `start` is what stands in front of it in its line."""
     signs = r"===?|~=|<=?|>=?|!=" + ("|=" if conda else "")
     bound = rf"(?:{signs})\s*{VERSION}".replace("(\\d+(?:", "(?:\\d+(?:")
-    found = re.search(rf"{start}{re.escape(library)}(?:\[[^\]\n]*\])?\s*(\(?{bound}(?:\s*,\s*{bound})*)", text)
+    bounds = rf"(?:\[[^\]\n]*\])?\s*(\(?{bound}(?:\s*,\s*{bound})*)"
+    first = re.search(rf"{re.escape(library)}{bounds}", text)  # quick: it begins with a word
+    if not first:
+        return []
+    found = re.compile(rf"{start}{re.escape(library)}{bounds}").search(text, text.rfind("\n", 0, first.start()) + 1)
     if not found:
         return []
     pins = re.findall(rf"({signs})\s*{VERSION}", found[1])
