@@ -42,6 +42,7 @@ from ..releases.history import history
 from ..runtime.facts.families import find_family
 from ..runtime.facts.family import UnknownFamily
 from ..runtime.facts.field_tables import version_key
+from ..runtime.facts.stored_formats import base_name
 from ..source.calls import (
     argument_of,
     calls_of,
@@ -87,6 +88,7 @@ __all__ = [
     "asks_for_gpu",
     "assigned_name",
     "bare",
+    "base_name",
     "binding_origins",
     "bound_value",
     "calls_counted",

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 
 from porter.packs.api import Origin, Site, Value, choice
+from porter.packs.script import base_name, usual_texts
 from porter.packs.training import Training, table_of
 
 PART_OF = "unsloth"
@@ -44,10 +45,22 @@ def _read_model(porting: Training, site: Site) -> None:
     _read_bits(porting)
     held = porting.value(QUANTIZATION)
     if identifier is not None and not identifier.known and (held is None or not held.is_literal("nf4")):
-        message = "The model's name is not known at port time."
-        fix = "Give the name of 16-bit weights: of a -bnb-4bit mirror they are held in nf4 whatever load_in_4bit says."
-        porting.find(site.rule, "warning", message, fix, site.line, site.column)
+        _say_of_mirrors(porting, site, identifier.code)
     _read_checkpointing(porting)
+
+
+def _say_of_mirrors(porting: Training, site: Site, code: str) -> None:
+    """That the weights of a mirror stay in 4 bits, where the model's name is a run's to give and may be one."""
+    names = usual_texts(porting.module, code)
+    mirror = next((name for name in names if base_name(name) != name), "")
+    if names and not mirror:
+        return
+    fix = "Give the name of 16-bit weights: of a -bnb-4bit mirror they are held in nf4 whatever load_in_4bit says."
+    if mirror:
+        porting.find(site.rule, "info", f"{code} is {mirror} unless a run says another.", fix, site.line, site.column)
+    else:
+        message = "The model's name is not known at port time."
+        porting.find(site.rule, "warning", message, fix, site.line, site.column)
 
 
 def _read_bits(porting: Training) -> None:

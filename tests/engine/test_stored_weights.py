@@ -105,6 +105,18 @@ def test_a_name_that_only_the_run_knows_may_be_a_mirror_where_the_base_is_held_i
     assert bool(said) == warns
 
 
+@pytest.mark.parametrize(
+    ("default", "said"), [("Qwen/Qwen3-0.6B", []), ("unsloth/Qwen3-4B-bnb-4bit", ["info"]), ("", ["warning"])]
+)
+def test_a_name_that_a_run_may_change_is_told_where_it_is_a_mirror(default: str, said: list[str]) -> None:
+    fields = f"    model: str = {default or None!r}\n    four: bool = True\n"
+    held = f"@dataclass\nclass Settings:\n{fields}\n\nsettings = Settings()\n"
+    script = UNSLOTH.format(name="settings.model", four="settings.four").replace("model, ", f"{held}model, ", 1)
+    found = port(f"from dataclasses import dataclass\n{script}").findings
+    assert [each.severity for each in found if "Give the name of 16-bit weights" in each.fix] == said
+    assert said != ["info"] or any(default in each.message for each in found)
+
+
 def test_the_reference_of_a_preference_trainer() -> None:
     script = named(NAMED, before='ref = AutoModelForCausalLM.from_pretrained("TheBloke/Qwen3-AWQ")')
     script = script.replace("SFT", "DPO").replace("    model,\n", "    model,\n    ref_model=ref,\n")
