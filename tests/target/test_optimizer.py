@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from porter.front.port_file import port_file
+
 from ..engine.porting import PLAIN, port
+from ..engine.test_dating_by_commits import committed
 
 
 def after(settings: str, trainer: str = "") -> str:
@@ -351,10 +356,14 @@ def test_gradients_of_preferences_that_a_release_did_not_divide(name: str, relea
         ("torch==2.7.1", "", False),
         ("torch==2.7.1", ", optim='adamw_torch_fused'", True),
         ("torch==2.8.0", "", True),
+        ("'torch<2.8'", "", False),
+        ("'torch>=2.1'", "", True),
+        ("torch==2.8.0 trl==0.20.0 transformers==4.54.1", "", True),
+        ("torch==2.8.0 trl==0.19.1 transformers==4.53.3", "", False),
     ],
 )
 def test_weights_of_fewer_bits_get_the_fused_kernels_steps(loaded: str, settings: str, fused: bool) -> None:
-    pin, loaded = (f"# pip install {loaded}\n", ", dtype=torch.bfloat16") if "==" in loaded else ("", loaded)
+    pin, loaded = (f"# pip install {loaded}\n", ", torch_dtype=torch.bfloat16") if "torch" in loaded[:6] else ("", loaded)
     text = (
         f"{pin}import torch\nfrom datasets import load_dataset\nfrom transformers import AutoModelForCausalLM\n"
         "from trl import SFTConfig, SFTTrainer\n"
@@ -363,3 +372,16 @@ def test_weights_of_fewer_bits_get_the_fused_kernels_steps(loaded: str, settings
         f"SFTTrainer(model=model, args=SFTConfig('out'{settings}), train_dataset=rows).train()\n"
     )
     assert ("rt.fused(optax.adamw(" in port(text).after) is fused
+
+
+@pytest.mark.parametrize(("day", "fused"), [("2025-08-01", False), ("2025-08-20", True)])
+def test_a_script_older_than_torch_2_8_was_not_run_beside_it(tmp_path: Path, day: str, fused: bool) -> None:
+    text = (
+        "import torch\nfrom datasets import load_dataset\nfrom transformers import AutoModelForCausalLM\n"
+        "from trl import SFTConfig, SFTTrainer\n"
+        "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B', torch_dtype=torch.bfloat16)\n"
+        "rows = load_dataset('x', split='train')\n"
+        "SFTTrainer(model=model, args=SFTConfig('out'), train_dataset=rows).train()\n"
+    )
+    script = committed(tmp_path, day, text, requirements_txt="transformers==4.54.1\n")
+    assert ("rt.fused(optax.adamw(" in port_file(script).after) is fused

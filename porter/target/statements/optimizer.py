@@ -5,8 +5,10 @@ Schedules count optimizer steps on both sides, and the first step of a warmup ha
 
 from __future__ import annotations
 
+import datetime
 import math
 from dataclasses import replace
+from pathlib import Path
 
 from ...engine.dating.asked.places import pins_for
 from ...engine.loops.parts import loop_parts
@@ -14,7 +16,9 @@ from ...engine.receipts.marking import mark, mark_keywords, unread
 from ...engine.script.fill_from_tables import plain_version
 from ...engine.script.porting import Porting
 from ...engine.script.training import Training
+from ...releases.versions import can_meet
 from ...runtime.facts.field_tables import version_key
+from ...source.project.commits import latest_day
 from ...text.expressions import atom, python, quoted
 from ...text.layout import Arg, Call, render
 from .gradient_scale import gradient_scale
@@ -42,6 +46,7 @@ SAID_OF = (
     "schedule.warmup_steps",
     "schedule.kwargs",
 )
+FUSED_SINCE = ("2.8", datetime.date(2025, 8, 6))  # the release of torch, and its day
 OWN = "schedule.own_"  # the places of a schedule's own arguments
 OPTAX_SCHEDULES = ("constant", "constant_with_warmup", "cosine", "linear")
 
@@ -266,17 +271,21 @@ def _mask(porting: Training, *, full: bool) -> Arg:
 
 
 def _fused(porting: Porting, call: Call) -> Call:
-    """The optimizer, which computes in float32 where the weights it trains are, or may be, of fewer bits.
-
-    A default is the fused one beside torch 2.8 and later alone.
-    """
-    pinned = [
-        version.partition("+")[0] for _, pins in pins_for(porting, "torch") for how, version in pins if how == "=="
-    ]
-    is_older = bool(pinned) and version_key(pinned[0]) < (2, 8) and not porting.given("optimizer.name")
-    if is_older or str(porting.known("model.weights")) == "float32":
+    """The optimizer, which computes in float32 where the weights it trains are, or may be, of fewer bits."""
+    is_no_default = not porting.given("optimizer.name") and _has_older_torch(porting)
+    if is_no_default or str(porting.known("model.weights")) == "float32":
         return call
     return Call(porting.rt("fused"), [Arg(call)])
+
+
+def _has_older_torch(porting: Training) -> bool:
+    """Whether the source's torch comes before 2.8, beside which transformers' default is not the fused kernel: where
+    the first place that asks for one allows no later one, or none asks and the script is older than that."""
+    release, came_out = FUSED_SINCE
+    for _, pins in pins_for(porting, "torch"):
+        return not can_meet([*pins, (">=", release)])
+    day = latest_day(Path(porting.module.path))
+    return day is not None and day < came_out
 
 
 def _kernel(porting: Porting, made: Call) -> str:
