@@ -12,6 +12,7 @@ from ...engine.script.fill_from_tables import short_name
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument, Site, facts_of, indentation
 from ...engine.script.training import in_reach
+from ...engine.script.uses_of_training import role_uses
 from ...engine.tokens.tokenizers import tokenizer_load
 from ...source.machine.library_constants import constants
 from ...text.expressions import python, quoted, type_name
@@ -49,7 +50,7 @@ def model_lines(porting: Porting, writing: Writing, indent: str, *, needs_tokeni
         if needs_tokenizer:
             porting.names.tokenizer = own_tokenizer(porting, lines)
     elif not re.fullmatch(r"[\w.]+", porting.names.tokenizer):
-        name = porting.fresh("tokenizer")
+        name = _tokenizer_name(porting)
         lines.append(f"{name} = {porting.names.tokenizer}")
         porting.names.tokenizer = name
     if side := porting.code.get("padding_side of the trainer"):
@@ -69,7 +70,7 @@ def model_lines(porting: Porting, writing: Writing, indent: str, *, needs_tokeni
 
 def own_tokenizer(porting: Porting, lines: list[str]) -> str:
     """SFTTrainer makes its own tokenizer when it gets none; the port does so in sight."""
-    name = porting.fresh("tokenizer")
+    name = _tokenizer_name(porting)
     site = porting.model
     far = site is not None and porting.trainer is not None and not in_reach(site.scope, porting.trainer.scope)
     model = f"{porting.names.model}.porter.id" if porting.foreign_model or far else porting.text("model.id")
@@ -77,6 +78,14 @@ def own_tokenizer(porting: Porting, lines: list[str]) -> str:
     note = "" if name == "tokenizer" else f"  # {short_name(porting.trainer)} makes its own"
     lines.append(f"{name} = {tokenizer_load(porting, model)}{note}")
     return name
+
+
+def _tokenizer_name(porting: Porting) -> str:
+    """`tokenizer` where neither the trainer's function nor one that uses the trainer has another of that name."""
+    assert porting.trainer is not None
+    scopes = [porting.trainer.scope, *(porting.module.scope(use.name) for use in role_uses(porting, "trainer"))]
+    is_free = all(scope.lookup("tokenizer") is None for scope in scopes)
+    return "tokenizer" if is_free else porting.fresh("trainer_tokenizer")
 
 
 def named_model(porting: Porting, site: Site) -> str | Argument:

@@ -71,7 +71,7 @@ def schedule_lines(porting: Porting, steps: str, indent: str) -> list[str]:
         call = _general(porting, rate, steps)
     else:
         if warmup.startswith("math."):
-            variable = porting.fresh("warmup_steps")
+            variable = porting.fresh("warmup_steps", "lr_warmup_steps")
             place = warmup_place(porting)
             note = porting.note(porting.value(place))
             note = f"# {note}" if note else ""
