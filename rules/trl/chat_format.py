@@ -4,11 +4,14 @@ What it does: gives the tokenizer ChatML's template and tokens, and the model th
 Why: TRL's adds rows to torch's embedding.
 Example: `model, tokenizer = setup_chat_format(model, tokenizer)`
 Use instead: `model, tokenizer = rt.setup_chat_format(model, tokenizer)`
+A TRL before 0.12 (`trl="0.9.6"`) replaces a template that the tokenizer has, where later ones refuse; a transformers
+before 4.46 draws new rows (`mean_resizing=False`), other numbers than torch's.
 Safety: exact where the tokens fit the model's embedding; where they don't, the port ends at its start. A model that the
 port leaves to torch, as one that is loaded again behind the training, is left to a person.
 """
 
-from porter.packs.api import stays_torchs
+from porter.packs.api import is_before, stays_torchs
+from porter.packs.script import plain_version
 
 ID = "TP126"
 MATCHES = ("trl.setup_chat_format()",)
@@ -29,4 +32,11 @@ def apply(site, porting):
         return
     start, end = porting.module.span(site.node.func)
     porting.edit(start, end, porting.rt("setup_chat_format"), ID, REASON)
+    older = []
+    if is_before(porting, "trl", "0.12"):
+        older.append(f'trl="{plain_version(porting.versions["trl"])}"')
+    if is_before(porting, "transformers", "4.46"):
+        older.append("mean_resizing=False")
+    if older:
+        porting.add_keyword(site.node, ", ".join(older), ID, "as in the source's release")
     porting.find(ID, "warning", "setup_chat_format is rt.setup_chat_format now.", FIX, site.line, site.column)

@@ -11,7 +11,10 @@ from .porting import port, sft_script
         ("google/gemma-2-2b-it", "", "1.16.0", True),
         ("google/gemma-2-2b-it", ', attn_implementation="sdpa"', "1.16.0", True),
         ("google/gemma-2-2b-it", ', attn_implementation="eager"', "1.16.0", False),
-        ("google/gemma-2-2b-it", "", "0.12.2", False),
+        ("google/gemma-2-2b-it", "", "0.12.2", False),  # beside transformers 4.46
+        ("google/gemma-2-2b-it", ', attn_implementation="sdpa"', "0.12.2", True),
+        ("google/gemma-2-2b-it", ", attn_implementation=None", "0.12.2", False),
+        ("google/gemma-2-2b-it", "", "0.9.6", True),  # beside 4.42
         ("google/gemma-3-1b-it", "", "1.16.0", False),
     ],
 )

@@ -187,3 +187,23 @@ def test_keywords_of_a_config_that_moves_with_its_call_are_not_said_to_be_gone()
 def test_what_the_trainer_calls_itself_with_has_its_fate() -> None:
     found = fates(TRAINER + TRAINED.format(more="") + "trainer.save_model('last', True)\n")
     assert found["save_model._internal_call"][0] == "dropped"
+
+
+@pytest.mark.parametrize(
+    ("pins", "more"),
+    [
+        ("trl==0.9.6 transformers==4.42.4", ', trl="0.9.6", mean_resizing=False'),
+        ("trl==0.12.2 transformers==4.45.2", ", mean_resizing=False"),
+        ("trl==0.12.2 transformers==4.46.3", ""),
+    ],
+)
+def test_chat_formats_are_set_up_as_in_the_release(pins: str, more: str) -> None:
+    lines = "tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen2-0.5B')\n"
+    lines += "model, tokenizer = setup_chat_format(model, tokenizer)\n"
+    text = sft_script(between=lines, imports="from trl import setup_chat_format")
+    text = (
+        text.replace("dtype=", "torch_dtype=")
+        .replace("processing_class=", "tokenizer=")
+        .replace("Qwen3-0.6B", "Qwen2-0.5B")
+    )
+    assert f"rt.setup_chat_format(model, tokenizer{more})" in port(f"# pip install {pins}\n{text}").after

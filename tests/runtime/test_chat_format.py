@@ -35,6 +35,15 @@ def test_the_template_and_the_tokens() -> None:
     assert len(found.encode("<|im_start|>", add_special_tokens=False)) == 1
 
 
+def test_releases_before_0_12_replace_a_template() -> None:
+    model, found = bare()[0], copy.deepcopy(tokenizer("qwen3"))
+    setup_chat_format(model, found, trl="0.11.4")
+    text = found.apply_chat_template(MESSAGES, tokenize=False)
+    assert text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n"
+    with pytest.raises(ValueError, match="has a chat template already"):
+        setup_chat_format(model, found, trl="0.12.0")
+
+
 def test_what_trl_or_the_embedding_refuses() -> None:
     with pytest.raises(ValueError, match="has a chat template already"):
         setup_chat_format(bare()[0], tokenizer("qwen3"))

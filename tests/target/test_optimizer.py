@@ -363,7 +363,9 @@ def test_gradients_of_preferences_that_a_release_did_not_divide(name: str, relea
     ],
 )
 def test_weights_of_fewer_bits_get_the_fused_kernels_steps(loaded: str, settings: str, fused: bool) -> None:
-    pin, loaded = (f"# pip install {loaded}\n", ", torch_dtype=torch.bfloat16") if "torch" in loaded[:6] else ("", loaded)
+    pin, loaded = (
+        (f"# pip install {loaded}\n", ", torch_dtype=torch.bfloat16") if "torch" in loaded[:6] else ("", loaded)
+    )
     text = (
         f"{pin}import torch\nfrom datasets import load_dataset\nfrom transformers import AutoModelForCausalLM\n"
         "from trl import SFTConfig, SFTTrainer\n"

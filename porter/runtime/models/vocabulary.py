@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from ..facts.field_tables import version_key
+
 TABLES = frozenset({"embedder/input_embedding", "lm_head/w"})  # what has a row for each token
 
 
@@ -134,14 +136,25 @@ CHATML = (
 )
 
 
-def setup_chat_format(
-    model: nnx.Module, tokenizer: Any, format: str = "chatml", resize_to_multiple_of: int | None = None
-) -> tuple[nnx.Module, Any]:
-    """TRL's function of that name (until 0.25): ChatML's template and tokens for a tokenizer without a template.
+KEEPS_TEMPLATES = (0, 12)  # the release of TRL from which on `setup_chat_format` refuses to replace one
 
-    The embedding gets rows for them as from `resize_vocabulary`, with its errors. ValueError where TRL refuses, too.
+
+def setup_chat_format(
+    model: nnx.Module,
+    tokenizer: Any,
+    format: str = "chatml",
+    resize_to_multiple_of: int | None = None,
+    *,
+    trl: str = "0.25",
+    mean_resizing: bool = True,
+) -> tuple[nnx.Module, Any]:
+    """TRL's function of that name (until 0.25): ChatML's template and tokens for a tokenizer without a template, and
+    for any before TRL 0.12.
+
+    The embedding gets rows for them as from `resize_vocabulary`, with its errors and its `mean_resizing`. ValueError
+    where that release of TRL refuses, too.
     """
-    if tokenizer.chat_template is not None:
+    if tokenizer.chat_template is not None and version_key(trl) >= KEEPS_TEMPLATES:
         raise ValueError("the tokenizer has a chat template already: set tokenizer.chat_template to None to replace it")
     if format != "chatml":
         raise ValueError(f"format={format!r}: it is 'chatml'")
@@ -149,5 +162,5 @@ def setup_chat_format(
     tokenizer.bos_token = "<|im_start|>"
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
     tokenizer.chat_template = CHATML
-    resize_vocabulary(model, len(tokenizer), resize_to_multiple_of)
+    resize_vocabulary(model, len(tokenizer), resize_to_multiple_of, mean_resizing)
     return model, tokenizer
