@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from porter.runtime.rollouts.logged import SHARES
+from porter.runtime.losses.policy_loss import Shares
 
 from .grpo import QUESTIONS, completions_of, rollouts_of
 
@@ -44,7 +44,7 @@ def test_a_step_goes_through_the_mesh_in_smaller_micro_batches(ours: Any) -> Non
     rollouts = rollouts_of(ours, completions_of(3, ours._tokenizer.eos_token_id))
 
     def counted() -> list[tuple[list[int], float]]:
-        ones = dict.fromkeys(SHARES, np.ones(len(rollouts)))
+        ones = dict.fromkeys(Shares._fields, np.ones(len(rollouts)))
         made = list(ours._micro(rollouts, ours._scale([rollouts]), ones))
         assert len(made) == ours._micro_batches
         rows = [(batch, row) for batch in made for row in range(ours.batch_size) if batch["completion_mask"][row].any()]

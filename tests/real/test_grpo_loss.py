@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from porter.runtime.facts.releases.lines import lines_of
+from porter.runtime.losses.for_metrics import but_for_metrics, for_metrics
 from porter.runtime.losses.policy_loss import Shares
-from porter.runtime.rollouts.logged import SHARES, shares_of
+from porter.runtime.rollouts.logged import shares_of
 
 from .grpo import LONGEST, completions_of, rollouts_of, scored
 
@@ -89,11 +90,11 @@ def pulled_back(temperature: float) -> Any:
     from flax import nnx
 
     from porter import runtime as rt
-    from porter.runtime.losses.policy_loss import completion_logps
+    from porter.runtime.losses.policy_loss import logps_and_entropy
 
     def product(model: Any, tokens: Any, weights: Any) -> Any:
         given = {**rt.model_inputs(tokens), "length": LONGEST, "temperature": temperature}
-        logps, entropy = completion_logps(model, **given, entropy=True)
+        logps, entropy = logps_and_entropy(model, **given)
         return (logps * weights).sum(), (logps, entropy)
 
     return nnx.jit(nnx.value_and_grad(product, has_aux=True))
@@ -110,15 +111,16 @@ def jax_loss(batches: Any, rollouts: list[Any], loss: Any) -> tuple[float, np.nd
         (batch,) = batches._micro(rollouts, batches._scale([rollouts]), shares)
     finally:
         type(batches)._needs_old = kept
+    beside, batch = for_metrics(batch), but_for_metrics(batch)
     tokens = {name: batch.pop(name) for name in ("input_tokens", "positions", "segment_ids")}
-    step, shares = pulled_back(loss.temperature), [batch.pop(name, None) for name in SHARES]
+    step = pulled_back(loss.temperature)
     with batches._mesh, jax.default_matmul_precision("highest"):
         (_, (logps, entropy)), _ = step(batches._model, tokens, np.zeros((16, LONGEST), np.float32))
         value, weights = jax.jit(jax.value_and_grad(loss.of_logps))(np.asarray(logps), **batch)
         _, gradient = step(batches._model, tokens, np.asarray(weights))
         told = {}
-        if loss.with_metrics is not None:
-            given = (np.asarray(logps), batch["completion_mask"], batch["advantages"], Shares(*map(np.asarray, shares)))
+        if beside:
+            given = (np.asarray(logps), batch["completion_mask"], batch["advantages"], Shares(**beside))
             told = loss.told(*given, batch["old_logps"], batch.get("reference_logps"))
             told["entropy"] = given[-1].mean(entropy, batch["completion_mask"])
             told = {name: float(np.max(value)) for name, value in told.items()}

@@ -28,6 +28,7 @@ def test_loss_and_gradient_are_trl_s(
     import jax
     from flax import nnx
 
+    from porter.runtime.losses.for_metrics import for_metrics
     from porter.runtime.losses.token_loss import model_inputs, token_loss
     from porter.runtime.models.load_model import load_model
 
@@ -41,7 +42,7 @@ def test_loss_and_gradient_are_trl_s(
     model = load_model(trainer.model.name_or_path, jax_mesh, dtype=jax.numpy.float32)
 
     def told(model: Any, batch: Any) -> Any:
-        return token_loss.with_metrics(model, **model_inputs.with_shares(batch))  # type: ignore[attr-defined]
+        return token_loss.with_metrics(for_metrics(batch))(model, **model_inputs(batch))
 
     step = nnx.jit(nnx.value_and_grad(told, has_aux=True))
     losses, norms, means_of_means, beside = [], [], [], []

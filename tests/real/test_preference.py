@@ -14,7 +14,6 @@ import torch
 
 from porter import runtime as rt
 from porter.runtime.losses import dpo_losses, preference_losses
-from porter.runtime.losses.token_loss import model_inputs
 from porter.validate.comparing import preferences
 
 from .preference import documents, fed, ours, port_batches, rows, trainer
@@ -111,7 +110,7 @@ def test_losses_and_metrics_are_trls(
 
     sorting = [each for each in getattr(loss, "loss_type", ()) if each.startswith("aot")] if name == "dpo" else []
     batch, policy, base = ported(name, *([loss.loss_type] if name == "kto" else sorting))
-    inputs = preference_losses.Inputs(**model_inputs(batch))
+    inputs = preference_losses.Inputs.of(batch)
     got, metrics = loss.loss(policy, inputs, loss.logps(base, inputs) if loss.reference else None)
     # forward_kl takes exp() of a difference of sums over tokens: their last digit is a share of the loss.
     last_digit = float(np.spacing(np.abs(np.asarray(loss.logps(policy, inputs), np.float32)).max()))

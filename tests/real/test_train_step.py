@@ -40,7 +40,7 @@ def test_frozen_weights_stay_and_training_is_the_same(tiny: Any, tiny_mesh: Any)
         trainer = PeftTrainer(model, optimizer, config).with_gen_model_input_fn(rt.model_inputs)
         traced = []
 
-        @functools.wraps(rt.token_loss, updated=())  # what logs beside the loss would be taken from token_loss itself
+        @functools.wraps(rt.token_loss)
         def loss(*given: Any, **inputs: Any) -> Any:
             traced.append(inputs)
             return rt.token_loss(*given, **inputs)

@@ -15,10 +15,11 @@ import pytest
 from porter.runtime.callbacks import TrainerCallback
 from porter.runtime.facts.releases import release
 from porter.runtime.facts.releases.lines import CLIP_RATIOS, Lines, lines_of
+from porter.runtime.losses.for_metrics import named
+from porter.runtime.losses.token_loss import TokenLoss
 from porter.runtime.preferences.answer_shares import answer_shares
 from porter.runtime.training.hooks import log_every
-from porter.runtime.training.own_metrics import measured
-from porter.runtime.training.step_norms import _highest, _lowest
+from porter.runtime.training.own_metrics import _highest, _lowest, measured, telling
 from porter.runtime.training.train_result import train_result
 from tests.runtime.reporting import Trainer, record
 
@@ -210,11 +211,11 @@ def test_a_token_counts_by_the_answers_of_its_micro_step_or_of_its_process(
 ) -> None:
     tokens, kinds = np.array([[1, 1], [2, 1], [2, 1]]), np.tile([0, 1], (3, 1))
     found = answer_shares(lines_of("dpo", trl), [[2, 1]], tokens, kinds)
-    np.testing.assert_allclose(found["answer_share"], answers)
+    np.testing.assert_allclose(found["answers"], answers)
     if entropy is None:
-        assert "entropy_share" not in found
+        assert "entropy" not in found
     else:
-        np.testing.assert_allclose(found["entropy_share"], np.repeat(entropy, 2).reshape(3, 2))
+        np.testing.assert_allclose(found["entropy"], np.repeat(entropy, 2).reshape(3, 2))
 
 
 @pytest.mark.parametrize(
@@ -239,6 +240,19 @@ def test_the_lowest_and_the_highest_are_those_of_each_micro_step() -> None:
     assert _highest(of_micro_batches) == pytest.approx((0.4 + 0.2) / 2)
     assert _lowest([-each for each in of_micro_batches]) == pytest.approx(-(0.4 + 0.2) / 2)
     assert np.isnan(_highest([np.array([-np.inf])]))
+
+
+def test_a_runtimes_loss_tells_a_batchs_metrics_while_a_step_is_made_and_a_scripts_own_does_not() -> None:
+    batch = {"scale": np.ones(2), **named({"entropy": np.full(2, 0.5)})}
+    for loss, tells in ((TokenLoss(4), True), (lambda model, scale: scale.sum(), False)):
+        trainer = SimpleNamespace(loss_fn=loss, eval_loss_fn=loss, _has_aux=False)
+        with telling(trainer, batch):
+            assert trainer._has_aux is tells and (trainer.loss_fn is loss) is not tells
+            assert trainer.eval_loss_fn is trainer.loss_fn
+            if tells:
+                assert trainer.loss_fn == loss and trainer.loss_fn.shares["entropy"].sum() == 1
+        assert (trainer.loss_fn, trainer.eval_loss_fn, trainer._has_aux) == (loss, loss, False)
+        assert getattr(loss, "shares", None) is None
 
 
 def test_what_an_evaluation_has_not_measured_is_in_no_line() -> None:

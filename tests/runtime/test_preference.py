@@ -13,6 +13,7 @@ from porter import runtime as rt
 from porter.runtime.arguments import trl_arguments
 from porter.runtime.generation.prompts import check_rows
 from porter.runtime.losses.dpo_losses import dpo_loss
+from porter.runtime.losses.for_metrics import for_metrics
 from porter.runtime.losses.preference_losses import Inputs, KTOLoss, cpo_loss, kto_loss, orpo_loss
 from porter.runtime.preferences.kto_batches import KTOBatches
 from porter.runtime.preferences.preference_batches import PreferenceBatches
@@ -166,6 +167,15 @@ def test_evaluation_weighs_batches_as_transformers_does(tiny_mesh: Any) -> None:
     evaluation = batches.evaluation(PAIRS, batch_size=2)
     scales = np.concatenate([batch["scale"][0::2] for batch in evaluation]) / len(evaluation)
     assert scales[:5].tolist() == pytest.approx([1 / 5] * 5)
+
+
+def test_rows_that_fill_an_evaluations_last_batch_count_in_what_is_logged_of_it(tiny_mesh: Any) -> None:
+    """accelerate repeats rows, whose losses transformers cuts off; TRL gathers what it logs of every process."""
+    batches = made(PreferenceBatches, PAIRS, tiny_mesh(1, 1), batch_size=2, processes=2)
+    evaluation = batches.evaluation(PAIRS, batch_size=4)  # the second batch: a row, and three of the first again
+    beside = [for_metrics(batch)["scale"][0::2] for batch in evaluation]
+    assert (np.concatenate(beside) / len(evaluation)).tolist() == pytest.approx([1 / 8] * 8)
+    assert [(batch["scale"] > 0).sum() for batch in evaluation] == [8, 4]
 
 
 def test_what_both_answers_start_with_is_the_prompt() -> None:

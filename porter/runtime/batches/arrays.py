@@ -50,6 +50,11 @@ def fill(batch: Batch, place: int, tokens: Tokens, spans: Sequence[Span], *, mas
         batch["documents"][place] = len(spans)
 
 
+def filled_up(values: np.ndarray, rows: int) -> np.ndarray:
+    """`values` of the first rows of a micro-batch, float32 (`rows`,): 0 of those that are missing."""
+    return np.pad(values.astype(np.float32), (0, rows - len(values)))
+
+
 def divisible(rows_of_batch: int, mesh: jax.sharding.Mesh) -> int:
     """The smallest batch that holds the rows and that the mesh divides, however many JAX processes it lies in."""
     unit = dict(mesh.shape).get("fsdp", 1)

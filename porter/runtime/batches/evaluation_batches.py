@@ -43,13 +43,14 @@ class EvaluationBatches:
         counted = prepared.trained + prepared.firsts if firsts else prepared.trained
         self._weights = _row_weights(dealt, counted, self._per_process, self.rows)
         self._scale = self._count * self._weights
-        own = training._steps.own_shares(dealt, prepared, batch_size)
-        self._own = {name: self._count * each for name, each in own.items()}
+        shares = training._steps.metric_shares(dealt, prepared, batch_size)
+        self._shares = {name: self._count * each for name, each in shares.items()}
         self._parts = (training, prepared, packing)
 
     def __iter__(self) -> Iterator[Batch]:
         training, prepared, packing = self._parts
-        made = training._assemble(prepared, self._picked, self._scale, self.batch_size, self.length, packing, self._own)
+        arrays = (prepared, self._picked, self._scale, self.batch_size, self.length, packing, self._shares)
+        made = training._assemble(*arrays)
         return placed(made, training._mesh)
 
     def __len__(self) -> int:

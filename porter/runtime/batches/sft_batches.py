@@ -20,6 +20,7 @@ from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
 from ..facts.releases.lines import Lines
 from ..hosts.global_arrays import placed
+from ..losses.for_metrics import named
 from ..rows import tokenization, tokenizer_setup
 from ..rows.packing import Shuffles
 from ..rows.response_masks import LabelMask
@@ -27,7 +28,7 @@ from ..rows.rows import Rows, is_stream
 from ..rows.sft.sft_rows import SFTRows
 from . import order
 from . import step_packing as packer
-from .arrays import Batch, by_token, divisible, empty, fill, smoothed, with_noise
+from .arrays import Batch, by_token, divisible, empty, fill, filled_up, smoothed, with_noise
 from .config_arguments import arguments_of, told
 from .deal_rows import Deal
 from .evaluation_batches import EvaluationBatches
@@ -43,7 +44,7 @@ class SFTBatches:
     dicts of NumPy arrays `input_tokens`, `labels` (-100 = not trained), `positions` and `segment_ids` (0 =
     padding, 1 and up the documents of a row), all (B, T) int32, and `scale` (B,) float32, the micro-batches
     over the trained tokens of the step, see `token_loss`. Packed runs add `documents` (B,) int32, how many a row holds,
-    releases whose log lines have entropy and accuracy what a token counts in these, see `Steps.own_shares`.
+    releases whose log lines have entropy and accuracy what a token counts in these, see `for_metrics`.
     B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` rows, the missing ones untrained. T is
     the longest row in multiples of 128, and fixed, so that the step compiles once. With several JAX processes the
     arrays are global ones, see `global_arrays`, and B is the same.
@@ -265,12 +266,12 @@ class SFTBatches:
     def _made(self) -> Iterator[Batch]:
         draws = np.random.RandomState(self._seed & 0xFFFFFFFF)
         self._fed = []
-        for picked, scale, widths, own in self._by_length():
+        for picked, scale, widths, shares in self._by_length():
             self._fed.append(int(self._rows.lengths[picked].sum()))
             if self.shapes:
-                yield from self._packed(picked, scale, own)
+                yield from self._packed(picked, scale, shares)
                 continue
-            made = self._assemble(self._rows, picked, scale, self.batch_size, self.length, self._packing, own)
+            made = self._assemble(self._rows, picked, scale, self.batch_size, self.length, self._packing, shares)
             if self.neftune_noise_alpha:
                 slots = self._micro_batches * self.batch_size
                 made = with_noise(made, slots, self.neftune_noise_alpha, widths, draws)
@@ -336,13 +337,13 @@ class SFTBatches:
     def _by_length(self) -> Iterator[Step]:
         """Every optimizer step with the scale of its rows as their share; the longest rows first where lengths
         differ."""
-        for picked, share, widths, own in self._steps:
+        for picked, share, widths, shares in self._steps:
             if self.buckets:
                 longest = np.argsort(-self._rows.lengths[picked], kind="stable")
                 picked, share, widths = picked[longest], share[longest], widths[longest]
-                own = {name: each[longest] for name, each in own.items()}
-            own = {name: self._micro_batches * each for name, each in own.items()}
-            yield Step(picked, self._micro_batches * share, widths, own)
+                shares = {name: each[longest] for name, each in shares.items()}
+            shares = {name: self._micro_batches * each for name, each in shares.items()}
+            yield Step(picked, self._micro_batches * share, widths, shares)
 
     def _bucket(self, prepared: Rows, picked: np.ndarray, length: int = 0) -> int:
         """The smallest bucket that holds these rows; without buckets `length`."""
@@ -357,9 +358,9 @@ class SFTBatches:
         batch_size: int,
         length: int,
         packing: str | None,
-        own: Mapping[str, np.ndarray] = MappingProxyType({}),
+        shares: Mapping[str, np.ndarray] = MappingProxyType({}),
     ) -> Iterator[Batch]:
-        """The picked rows as micro-batches of `batch_size`; `own`: what else each counts, see `Steps.own_shares`."""
+        """The picked rows as micro-batches of `batch_size`; `shares`: what each counts in metrics."""
         count = self._micro_batches if prepared is self._rows else math.ceil(len(picked) / batch_size)
         for first in range(0, count * batch_size, batch_size):
             rows_of_batch = slice(first, first + batch_size)
@@ -373,12 +374,9 @@ class SFTBatches:
                     mask_first=self._sft_rows.masks_first,
                 )
                 batch["scale"][place] = weight
-            for name, each in own.items():
-                batch[name] = np.zeros(batch_size, np.float32)
-                batch[name][: len(each[rows_of_batch])] = each[rows_of_batch]
-            yield batch
+            yield batch | named({name: filled_up(each[rows_of_batch], batch_size) for name, each in shares.items()})
 
-    def _packed(self, picked: np.ndarray, scale: np.ndarray, own: Mapping[str, np.ndarray]) -> Iterator[Batch]:
+    def _packed(self, picked: np.ndarray, scale: np.ndarray, shares: Mapping[str, np.ndarray]) -> Iterator[Batch]:
         """A step's rows as micro-batches of `shapes`."""
         for (batch_size, length), places in self._placed(self._rows.lengths[picked].tolist()):
             batch = self._empty(batch_size, length, self._packing)
@@ -386,11 +384,10 @@ class SFTBatches:
                 spans = [span for one in together for span in self._rows.rows[int(picked[one])]]
                 fill(batch, place, self._rows.tokens, spans, mask_first=True)
                 batch["scale"][place] = scale[0]
+            of_tokens = functools.partial(by_token, lengths=self._rows.lengths[picked], places=places, length=length)
             if self._mean_over != "step":
-                batch["scale"] = by_token(scale, self._rows.lengths[picked], places, length)
-            yield batch | {
-                name: by_token(each, self._rows.lengths[picked], places, length) for name, each in own.items()
-            }
+                batch["scale"] = of_tokens(scale)
+            yield batch | named({name: of_tokens(each) for name, each in shares.items()})
 
     def _placed(self, lengths: list[int]) -> list[tuple[packer.Shape, packer.Bins]]:
         found = packer.packed(lengths, self.shapes, self._micro_batches)

@@ -34,13 +34,13 @@ def said_of_untrained(rows: int, *, by_step: bool) -> str:
 class Step(NamedTuple):
     """Of each row of an optimizer step, all (rows,): its number, what a token counts, how long its micro-batch was.
 
-    `own`: what a token counts in the metrics of its own that the trainer logs, by name, see `own_shares`.
+    `shares`: what a token counts in the metrics that the trainer logs, by name, see `metric_shares`.
     """
 
     rows: np.ndarray
     share: np.ndarray
     widths: np.ndarray
-    own: dict[str, np.ndarray]
+    shares: dict[str, np.ndarray]
 
 
 class Steps:
@@ -106,7 +106,7 @@ class Steps:
         epochs = order.epoch_orders(len(self._rows), **self._sampling) if passes is None else passes
         for group in itertools.islice(self._deal.groups(epochs, full=passes is not None), self.count):
             share = self._share(group, group, self._together)
-            yield Step(np.concatenate(group), share, self._widths(group), self.own_shares(group, self._rows))
+            yield Step(np.concatenate(group), share, self._widths(group), self.metric_shares(group, self._rows))
 
     def _older_steps(self) -> Iterator[Step]:
         """As transformers before 4.52 made them; before 4.46 every process took the mean of each micro-batch alone."""
@@ -122,8 +122,8 @@ class Steps:
                 alone = [([batch], [batch]) for batch in batches]
                 for part, whole in [(batches, over)] if by_token else alone:
                     shares.append(weight * self._share(part, whole, together))
-            own = self.own_shares(rows, self._rows)
-            yield Step(np.concatenate(rows), np.concatenate(shares), self._widths(rows), own)
+            counted = self.metric_shares(rows, self._rows)
+            yield Step(np.concatenate(rows), np.concatenate(shares), self._widths(rows), counted)
 
     def _groups(self) -> Iterator[list[older.Group]]:
         return older.older_steps(
@@ -160,28 +160,27 @@ class Steps:
         totals = np.bincount(self._ranks(over, processes), weights=trained, minlength=processes)
         return 1 / (processes * np.maximum(totals, 1.0)[self._ranks(group, processes)])
 
-    def own_shares(self, group: list[np.ndarray], rows: Rows, batch_size: int = 0) -> dict[str, np.ndarray]:
-        """What a token of each of `rows` in `group` counts in the trainer's own metrics, means of its micro-batches'.
+    def metric_shares(self, group: list[np.ndarray], rows: Rows, batch_size: int = 0) -> dict[str, np.ndarray]:
+        """What a token of each of `rows` in `group` counts in the trainer's metrics, means of its micro-batches'.
 
-        `accuracy_share` and `entropy_share` are over a micro-batch's trained tokens, `attended_share` over those that
-        each process feeds; none of what the release doesn't log. `batch_size`: of an evaluation's batch.
+        `accuracy` and `entropy` are over a micro-batch's trained tokens, `attended_entropy` over those that each
+        process feeds; none of what the release doesn't log. `batch_size`: of an evaluation's batch.
         """
         if self._lines is None:
             return {}
-        own = {"accuracy_share"} if self._lines.accuracy else set()
-        if self._lines.entropy:
-            own.add("entropy_share" if self._lines.entropy == "trained" else "attended_share")
+        entropy = {"trained": "entropy", "attended": "attended_entropy"}.get(self._lines.entropy)
+        names = [*(["accuracy"] if self._lines.accuracy else []), *([entropy] if entropy else [])]
         parts = {
             name: [self._part(batch, rows, name, batch_size or self._deal.batch_size) for batch in group]
-            for name in own
+            for name in names
         }
         return {name: np.concatenate(found) / len(group) for name, found in parts.items()}
 
     def _part(self, batch: np.ndarray, rows: Rows, name: str, batch_size: int) -> np.ndarray:
-        processes = self._deal.processes if name == "attended_share" else 1
+        attended = name == "attended_entropy"
+        processes = self._deal.processes if attended else 1
         ranks = np.arange(len(batch)) * processes // batch_size
-        counted = (rows.lengths if name == "attended_share" else rows.trained)[batch]
-        totals = np.bincount(ranks, weights=counted, minlength=processes)
+        totals = np.bincount(ranks, weights=(rows.lengths if attended else rows.trained)[batch], minlength=processes)
         return np.asarray(1 / (processes * np.maximum(totals, 1.0)[ranks]))
 
     def _widths(self, group: list[np.ndarray]) -> np.ndarray:

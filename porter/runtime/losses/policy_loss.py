@@ -11,8 +11,8 @@ into micro-batches changes nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -30,7 +30,8 @@ CHUNK = 64  # tokens of each row that have logits at one time
 
 
 class Shares(NamedTuple):
-    """What a token and a row of a batch count in the means that are logged, and its micro-step of the GPU run, (B,)."""
+    """What a batch has for metrics: what a token and a row count in their means, and whose micro-step of the GPU run
+    the row is, (B,)."""
 
     token: jax.Array
     row: jax.Array
@@ -63,6 +64,7 @@ class PolicyLoss:
     `temperature` divides the logits, as it did when the completions were sampled: `GRPOBatches` sets it, and `logs`,
     what is logged of the loss beside the divergence, of as many as `micro_steps` of the GPU run in a step
     (`extremes_of_rows`: the lowest and highest of its rows, not of its processes, of which there is one).
+    `shares`: see `with_metrics`.
     ValueError for a loss type, a level or a bound that TRL doesn't know.
     """
 
@@ -84,6 +86,7 @@ class PolicyLoss:
     logs: tuple[str, ...] = ()
     micro_steps: int = 1
     extremes_of_rows: bool = True
+    shares: Mapping[str, jax.Array] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name, known in (("loss_type", LOSS_TYPES), ("importance_sampling_level", LEVELS)):
@@ -104,63 +107,41 @@ class PolicyLoss:
         scale: jax.Array,
         old_logps: jax.Array | None = None,
         reference_logps: jax.Array | None = None,
-        token_share: jax.Array | None = None,
-        row_share: jax.Array | None = None,
-        micro_step: jax.Array | None = None,
-    ) -> jax.Array:
+    ) -> Any:
         """The loss of a micro-batch, a float32 scalar: the sum over tokens, each row times its `scale`.
 
         `input_tokens`, `positions`, `segment_ids`: (B, P + C) int32, prompts padded on the left, completions on the
         right. `completion_mask`: (B, C). `advantages`, `scale`: (B,) float32. `old_logps`: (B, C) of the policy that
-        sampled, None where that is the present one; `reference_logps`: (B, C), with `beta`. The others, (B,), are for
-        what is logged: what a token and a row count in its means, and their micro-step of the GPU run.
+        sampled, None where that is the present one; `reference_logps`: (B, C), with `beta`. nnx.grad takes what a
+        batch holds by position, so that it is all named here.
         """
         length = completion_mask.shape[1]
-        logps = completion_logps(
+        logps, entropy = logps_and_entropy(
             model, input_tokens, positions, attention_mask, segment_ids, length, temperature=self.temperature
         )
-        return self.of_logps(logps, completion_mask, advantages, scale, old_logps, reference_logps)
+        loss = self.of_logps(logps, completion_mask, advantages, scale, old_logps, reference_logps)
+        if self.shares is None:
+            return loss
+        if not self.shares:
+            return loss, {}
+        shares = Shares(**self.shares)
+        found = self.told(logps, completion_mask, advantages, shares, old_logps, reference_logps)
+        if "entropy" in self.logs:
+            found["entropy"] = shares.mean(entropy, completion_mask.astype(jnp.float32))
+        return loss, found
+
+    def with_metrics(self, shares: Mapping[str, jax.Array]) -> PolicyLoss:
+        """One that gives the loss and, by name, what TRL logs of it, of a batch that has these `Shares`."""
+        return replace(self, shares=shares)
 
     @property
-    def with_metrics(self) -> Callable[..., tuple[jax.Array, dict[str, jax.Array]]] | None:
-        """The loss and what TRL logs of it, by name; None where that is nothing. See training/step_norms.py."""
-        return self._telling if self.logs or self._tells_kl else None
+    def tells(self) -> bool:
+        """Whether TRL logs anything of it."""
+        return bool(self.logs) or self._tells_kl
 
     @property
     def _tells_kl(self) -> bool:
         return self.beta != 0 and self.loss_type != "rloo"
-
-    def _telling(
-        self,
-        model: nnx.Module,
-        input_tokens: jax.Array,
-        positions: jax.Array,
-        attention_mask: jax.Array,
-        segment_ids: jax.Array,
-        completion_mask: jax.Array,
-        advantages: jax.Array,
-        scale: jax.Array,
-        token_share: jax.Array,
-        row_share: jax.Array,
-        micro_step: jax.Array,
-        old_logps: jax.Array | None = None,
-        reference_logps: jax.Array | None = None,
-    ) -> tuple[jax.Array, dict[str, jax.Array]]:
-        logps, entropy = completion_logps(
-            model,
-            input_tokens,
-            positions,
-            attention_mask,
-            segment_ids,
-            completion_mask.shape[1],
-            temperature=self.temperature,
-            entropy=True,
-        )
-        shares = Shares(token_share, row_share, micro_step)
-        told = self.told(logps, completion_mask, advantages, shares, old_logps, reference_logps)
-        if "entropy" in self.logs:
-            told["entropy"] = shares.mean(entropy, completion_mask.astype(jnp.float32))
-        return self.of_logps(logps, completion_mask, advantages, scale, old_logps, reference_logps), told
 
     def told(
         self,
@@ -346,7 +327,7 @@ def k3(logps: jax.Array, reference_logps: jax.Array) -> jax.Array:
     return jnp.exp(ratio) - ratio - 1
 
 
-def completion_logps(
+def logps_and_entropy(
     model: nnx.Module,
     input_tokens: jax.Array,
     positions: jax.Array,
@@ -355,10 +336,9 @@ def completion_logps(
     length: int,
     *,
     temperature: float = 1.0,
-    entropy: bool = False,
-) -> Any:
-    """Log-probabilities of the last `length` tokens of each row, (B, length) float32, at a temperature; with `entropy`
-    that of their distributions beside, without a gradient.
+) -> tuple[jax.Array, jax.Array]:
+    """Log-probabilities of the last `length` tokens of each row at a temperature, and the entropy of what each was
+    drawn from, without a gradient: (B, length) float32 both. What isn't asked for XLA doesn't compute.
 
     The head is applied to these tokens only, `CHUNK` at a time, and again in the backward pass: logits of a whole batch
     would take more memory than the model.
@@ -367,11 +347,12 @@ def completion_logps(
     hidden, head = hidden_states(model, *call.arguments, **call.named)
     hidden, targets = hidden[:, -length - 1 : -1], input_tokens[:, -length:]
 
-    def part(states: jax.Array, wanted: jax.Array) -> Any:
+    @jax.checkpoint
+    def part(states: jax.Array, wanted: jax.Array) -> tuple[jax.Array, jax.Array]:
         logits = head(states) / temperature
         logps = chosen_logits(logits, wanted) - jax.nn.logsumexp(logits, axis=-1)
-        return (logps, token_metrics(logits, wanted).entropy) if entropy else logps
+        return logps, token_metrics(logits, wanted).entropy
 
-    part = jax.checkpoint(part)
     parts = [part(hidden[:, at : at + CHUNK], targets[:, at : at + CHUNK]) for at in range(0, length, CHUNK)]
-    return jax.tree.map(lambda *each: jnp.concatenate(each, axis=1), *parts)
+    logps, entropy = (jnp.concatenate(each, axis=1) for each in zip(*parts, strict=True))
+    return logps, entropy

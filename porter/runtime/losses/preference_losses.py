@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -18,7 +18,8 @@ from flax import nnx
 from jax import Array
 from jax.nn import log_sigmoid, sigmoid
 
-from .token_loss import IGNORED, forward, next_labels, target_nll, token_nll
+from .for_metrics import for_metrics
+from .token_loss import IGNORED, forward, model_inputs, next_labels, target_nll, token_nll
 from .token_metrics import TokenMetrics, token_metrics
 
 Metrics = dict[str, Array]
@@ -28,9 +29,14 @@ CPO_TYPES = ("sigmoid", "hinge", "ipo", "simpo")
 KTO_TYPES = ("kto", "apo_zero_unpaired")
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Inputs:
-    """A batch as the losses read it; see `PreferenceBatches`."""
+    """A batch as the losses read it; see `PreferenceBatches`. `for_metrics`: what it has for these alone.
+
+    That is, all (B,): `scale` and `nll_scale`, which are others in a short step of older releases and in evaluations;
+    `entropy` and `answers`, what a token counts in the mean entropy and in the means of its kind of answers.
+    """
 
     input_tokens: Array
     labels: Array
@@ -43,19 +49,21 @@ class Inputs:
     desirable: Array | None = None
     reference_logps: Array | None = None
     wraps: Array | None = None
-    present: Array | None = None
-    entropy_share: Array | None = None
-    answer_share: Array | None = None
+    for_metrics: Mapping[str, Array] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, batch: Mapping[str, Any]) -> Inputs:
+        return cls(**model_inputs(batch), for_metrics=for_metrics(batch))
 
     @property
     def mean_scale(self) -> Array:
         """(B,): what a row counts in the means that are logged, whatever a short step's loss counts."""
-        return self.scale if self.present is None else self.scale / self.present
+        return self.for_metrics.get("scale", self.scale)
 
     @property
     def mean_nll_scale(self) -> Array:
         """The same of `nll_scale`."""
-        return self.nll_scale if self.present is None else self.nll_scale / self.present
+        return self.for_metrics.get("nll_scale", self.nll_scale)
 
     @property
     def targets(self) -> Array:
@@ -86,45 +94,9 @@ class PreferenceLoss(ABC):
     beta: float = 0.1
     reference = True
 
-    def __call__(
-        self,
-        model: nnx.Module,
-        input_tokens: Array,
-        labels: Array,
-        positions: Array,
-        attention_mask: Array,
-        segment_ids: Array,
-        scale: Array,
-        nll_scale: Array,
-        processes: Array | None = None,
-        desirable: Array | None = None,
-        reference_logps: Array | None = None,
-        wraps: Array | None = None,
-        present: Array | None = None,
-        entropy_share: Array | None = None,
-        answer_share: Array | None = None,
-    ) -> tuple[Array, Metrics]:
-        """Loss and metrics of a batch; without a reference model's log-probabilities those of the adapters' base count.
-
-        nnx.grad takes what a batch holds by position, so that it is all named here.
-        """
-        inputs = Inputs(
-            input_tokens,
-            labels,
-            positions,
-            attention_mask,
-            segment_ids,
-            scale,
-            nll_scale,
-            processes,
-            desirable,
-            reference_logps,
-            wraps,
-            present,
-            entropy_share,
-            answer_share,
-        )
-        reference = reference_logps
+    def __call__(self, model: nnx.Module, inputs: Inputs) -> tuple[Array, Metrics]:
+        """Loss and metrics; without a reference model's log-probabilities those of the adapters' base count."""
+        reference = inputs.reference_logps
         if self.reference and reference is None:
             reference = self.logps(without_adapters(model), inputs)
         return self.loss(model, inputs, None if reference is None else jax.lax.stop_gradient(reference))
@@ -256,12 +228,12 @@ class KTOLoss(PreferenceLoss):
 
     def _of_answers(self, logits: Array, inputs: Inputs) -> Metrics:
         """The batch is one micro-batch of the GPU run; of a kind of completions that it hasn't nothing is logged."""
-        if inputs.answer_share is None:
+        if "answers" not in inputs.for_metrics:
             return {}
         assert inputs.desirable is not None
         told = token_metrics(logits, inputs.targets)
         found = entropy_metrics(told, inputs)
-        own = inputs.trained & (inputs.answer_share > 0)[:, None]
+        own = inputs.trained & (inputs.for_metrics["answers"] > 0)[:, None]
         for name, rows in (("chosen", inputs.desirable), ("rejected", ~inputs.desirable)):
             tokens = own & rows[:, None]
             count = jnp.where(tokens.sum() > 0, tokens.sum(), jnp.nan)
@@ -367,18 +339,19 @@ def pair_metrics(rewards: Array, logps: Array, scale: Array) -> Metrics:
 
 
 def entropy_metrics(told: TokenMetrics, inputs: Inputs) -> Metrics:
-    if inputs.entropy_share is None:
+    if "entropy" not in inputs.for_metrics:
         return {}
-    return {"entropy": jnp.sum(jnp.where(inputs.trained, told.entropy, 0.0) * inputs.entropy_share[:, None])}
+    share = inputs.for_metrics["entropy"][:, None]
+    return {"entropy": jnp.sum(jnp.where(inputs.trained, told.entropy, 0.0) * share)}
 
 
 def answer_metrics(logits: Array, inputs: Inputs) -> Metrics:
     """TRL's `logits/...`, `entropy` and `mean_token_accuracy` of pairs, where batches say what a token counts."""
-    if inputs.answer_share is None:
+    if "answers" not in inputs.for_metrics:
         return {}
     told = token_metrics(logits, inputs.targets)
     found = entropy_metrics(told, inputs)
-    share = inputs.answer_share[:, None]
+    share = inputs.for_metrics["answers"][:, None]
     if found:
         found["mean_token_accuracy"] = jnp.sum((told.likeliest * share)[0::2])
     means = in_pairs(jnp.sum(jnp.where(inputs.trained, told.mean_logit, 0.0) * share, axis=1)).sum(axis=0)

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -17,11 +17,12 @@ from ..facts.releases import BLIND
 from ..models import patches
 from ..models.head import hidden_states
 from .blind_padding import seeing
+from .for_metrics import but_for_metrics
 from .neftune import noisy_embeddings
 from .token_metrics import TokenMetrics, token_metrics
 
-SHARES = ("accuracy_share", "entropy_share", "attended_share")  # what a token counts in what is logged beside the loss
 IGNORED = -100  # the label of a token that isn't trained, torch's ignore_index
+METRICS = {"accuracy": "mean_token_accuracy", "entropy": "entropy", "attended_entropy": "entropy"}  # as TRL logs them
 
 
 def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,10 +33,9 @@ def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
     away; a query that has none left gets nothing from its attention, as in torch. Where `sees_row` or `averages_row`
     (B, T) say so, it has all keys of the row instead, see `blind_padding`; where `averages_past` does, all but those
     that are both taken away and ahead, and it becomes `averages_row`; where `sees_nothing` does, it has none.
-    What is only there for metrics (`SHARES`) is left to `model_inputs.with_shares`: a loss of your own takes none.
+    What a batch has for metrics alone is left out, see `for_metrics`.
     """
-    if "nll_scale" not in batch:  # those of preferences have shares of their own
-        batch = {name: value for name, value in batch.items() if name not in SHARES}
+    batch = but_for_metrics(batch)
     segments = batch["segment_ids"]
     length = segments.shape[-1]
     causal = jnp.tril(jnp.ones((length, length), dtype=bool))
@@ -56,130 +56,77 @@ def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
     return inputs
 
 
-def inputs_with_shares(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """What `model_inputs` gives, and what is there for metrics."""
-    return {**model_inputs(batch), **{name: batch[name] for name in SHARES if name in batch}}
-
-
-model_inputs.with_shares = inputs_with_shares  # type: ignore[attr-defined]
-
-
-def token_loss(
-    model: nnx.Module,
-    input_tokens: jax.Array,
-    labels: jax.Array,
-    positions: jax.Array,
-    attention_mask: jax.Array,
-    scale: jax.Array,
-    segment_ids: jax.Array | None = None,
-    documents: jax.Array | None = None,
-    smoothing: jax.Array | None = None,
-    noise: jax.Array | None = None,
-    noise_seeds: jax.Array | None = None,
-    sees_row: jax.Array | None = None,
-    averages_row: jax.Array | None = None,
-    accuracy_share: jax.Array | None = None,
-    entropy_share: jax.Array | None = None,
-    attended_share: jax.Array | None = None,
-) -> jax.Array:
+@dataclass(frozen=True)
+class TokenLoss:
     """Sum over tokens of the negative log likelihood, each row times its `scale`: a float32 scalar.
 
     With `SFTBatches`' scale (micro-batches over trained tokens of the whole accumulated group), the mean that
     optax.MultiSteps takes over the micro-batches is TRL's loss: the mean over all tokens of the group
     (`num_items_in_batch` of transformers' Trainer), and not a mean of means.
 
-    `input_tokens`, `labels`, `positions`, `segment_ids`: (B, T) int32; label -100 is not trained, and the token at t
-    predicts the label at t + 1. `attention_mask`: (B, T, T) bool. `scale`: (B,) float32, or (B, T) where the documents
-    of packed rows differ. `documents`: (B,) int32, there in packed batches only. `smoothing`: (B,) float32, where
-    batches have a `label_smoothing`: the share of the loss that is the mean over the vocabulary, as in transformers'
-    LabelSmoother. `noise` (B,) float32, `noise_seeds` (B,) uint32: where batches have a `neftune_noise_alpha`, see
-    `noisy_embeddings`. `sees_row`, `averages_row` (B, T) bool: padding that has no token to see, see `blind_padding`.
-    The last three, shaped as `scale`, are for what is logged beside the loss: see `token_loss.with_metrics`.
+    `chunks`: in how many parts of T logits are made, one at a time; None: of all at once. `shares`: see `with_metrics`.
     """
-    given = Given(
-        input_tokens,
-        labels,
-        positions,
-        attention_mask,
-        scale,
-        segment_ids,
-        documents,
-        smoothing,
-        noise,
-        noise_seeds,
-        sees_row,
-        averages_row,
-    )
-    return _loss(model, given, None)[0]
+
+    chunks: int | None = None
+    shares: Mapping[str, jax.Array] | None = field(default=None, compare=False)
+
+    def with_metrics(self, shares: Mapping[str, jax.Array]) -> TokenLoss:
+        """One that gives the loss and, by name, what TRL logs of a batch's tokens, whose `shares` say what each counts.
+
+        They are shaped as `scale`: `accuracy` and `entropy` of trained tokens, `attended_entropy` of a row's.
+        """
+        return replace(self, shares=shares)
+
+    def __call__(
+        self,
+        model: nnx.Module,
+        input_tokens: jax.Array,
+        labels: jax.Array,
+        positions: jax.Array,
+        attention_mask: jax.Array,
+        scale: jax.Array,
+        segment_ids: jax.Array | None = None,
+        documents: jax.Array | None = None,
+        smoothing: jax.Array | None = None,
+        noise: jax.Array | None = None,
+        noise_seeds: jax.Array | None = None,
+        sees_row: jax.Array | None = None,
+        averages_row: jax.Array | None = None,
+    ) -> Any:
+        """The loss of a batch; nnx.grad takes what it holds by position, so that it is all named here.
+
+        `input_tokens`, `labels`, `positions`, `segment_ids`: (B, T) int32; label -100 is not trained, and the token at
+        t predicts the label at t + 1. `attention_mask`: (B, T, T) bool. `scale`: (B,) float32, or (B, T) where the
+        documents of packed rows differ. `documents`: (B,) int32, there in packed batches only. `smoothing`: (B,)
+        float32, where batches have a `label_smoothing`: the share of the loss that is the mean over the vocabulary, as
+        in transformers' LabelSmoother. `noise` (B,) float32, `noise_seeds` (B,) uint32: where batches have a
+        `neftune_noise_alpha`, see `noisy_embeddings`. `sees_row`, `averages_row` (B, T) bool: padding that has no token
+        to see, see `blind_padding`.
+        """
+        call = call_of(model, input_tokens, positions, attention_mask, segment_ids, documents)
+        targets, each = next_labels(labels), _Each(smoothing, bool(self.shares))
+        with noisy_embeddings(model, noise, noise_seeds), seeing(model, sees_row, averages_row, attention_mask):
+            if self.chunks is None:
+                logits, _ = model(*call.arguments, **call.named)
+                nll, told = each(logits, targets)
+            else:
+                hidden, head = hidden_states(model, *call.arguments, **call.named)
+                nll, told = _in_chunks(hidden, head, targets, each, self.chunks)
+        loss = jnp.sum(nll * _each_token(scale))
+        return loss if self.shares is None else (loss, self._measured(told, targets, segment_ids, self.shares))
+
+    def _measured(
+        self, told: Any, targets: jax.Array, segment_ids: Any, shares: Mapping[str, jax.Array]
+    ) -> dict[str, jax.Array]:
+        found = {}
+        for name, share in shares.items():
+            values = told.likeliest if name == "accuracy" else told.entropy
+            counted = segment_ids > 0 if name == "attended_entropy" else targets != IGNORED
+            found[METRICS[name]] = jnp.sum(jnp.where(counted, values, 0) * _each_token(share))
+        return found
 
 
-class Given(NamedTuple):
-    """A batch as `token_loss` takes it."""
-
-    input_tokens: jax.Array
-    labels: jax.Array
-    positions: jax.Array
-    attention_mask: jax.Array
-    scale: jax.Array
-    segment_ids: jax.Array | None = None
-    documents: jax.Array | None = None
-    smoothing: jax.Array | None = None
-    noise: jax.Array | None = None
-    noise_seeds: jax.Array | None = None
-    sees_row: jax.Array | None = None
-    averages_row: jax.Array | None = None
-    accuracy_share: jax.Array | None = None
-    entropy_share: jax.Array | None = None
-    attended_share: jax.Array | None = None
-
-    @property
-    def shares(self) -> bool:
-        """Whether anything is logged beside the loss."""
-        return any(each is not None for each in (self.accuracy_share, self.entropy_share, self.attended_share))
-
-
-def _loss(model: nnx.Module, given: Given, chunks: int | None) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """The loss and what is logged beside it, by name."""
-    call = call_of(model, given.input_tokens, given.positions, given.attention_mask, given.segment_ids, given.documents)
-    targets, each = next_labels(given.labels), _Each(given.smoothing, given.shares)
-    with (
-        noisy_embeddings(model, given.noise, given.noise_seeds),
-        seeing(model, given.sees_row, given.averages_row, given.attention_mask),
-    ):
-        if chunks is None:
-            logits, _ = model(*call.arguments, **call.named)
-            nll, told = each(logits, targets)
-        else:
-            hidden, head = hidden_states(model, *call.arguments, **call.named)
-            nll, told = _in_chunks(hidden, head, targets, each, chunks)
-    return jnp.sum(nll * _each_token(given.scale)), {} if told is None else _logged(told, targets, given)
-
-
-def _logged(told: TokenMetrics, targets: jax.Array, given: Given) -> dict[str, jax.Array]:
-    trained, found = targets != IGNORED, {}
-    if given.accuracy_share is not None:
-        found["mean_token_accuracy"] = jnp.sum(told.likeliest * _each_token(given.accuracy_share))
-    if given.entropy_share is not None:
-        found["entropy"] = jnp.sum(jnp.where(trained, told.entropy, 0) * _each_token(given.entropy_share))
-    if given.attended_share is not None and given.segment_ids is not None:
-        fed = given.segment_ids > 0
-        found["entropy"] = jnp.sum(jnp.where(fed, told.entropy, 0) * _each_token(given.attended_share))
-    return found
-
-
-def _with_metrics(chunks: int | None) -> Callable[..., tuple[jax.Array, dict[str, jax.Array]]]:
-    """The loss with what is logged beside it, `mean_token_accuracy` and `entropy` as TRL's release has them, where its
-    batches say what a token counts in these; see training/step_norms.py. It takes what `token_loss` does, whose
-    signature nnx.grad puts a batch's keywords into their order by."""
-
-    @functools.wraps(token_loss)
-    def loss(model: nnx.Module, *given: Any, **named: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
-        return _loss(model, Given(*given, **named), chunks)
-
-    return loss
-
-
-token_loss.with_metrics = _with_metrics(None)  # type: ignore[attr-defined]
+token_loss = TokenLoss()
 
 
 def _each_token(scale: jax.Array) -> jax.Array:
@@ -202,21 +149,14 @@ def forward(
     return logits
 
 
-def chunked_token_loss(chunks: int) -> Callable[..., jax.Array]:
+def chunked_token_loss(chunks: int) -> TokenLoss:
     """`token_loss` that makes logits of a part of T at a time: `.with_loss_fn(rt.chunked_token_loss(8))`.
 
     The head is applied to `chunks` parts one after the other, and again in the backward pass. The sum is the same.
     """
     if chunks < 1:
         raise ValueError(f"chunked_token_loss({chunks}): a row has at least one part")
-
-    @functools.wraps(token_loss)
-    def loss(model: nnx.Module, *given: Any, **named: Any) -> jax.Array:
-        made = Given(*given, **named)._replace(accuracy_share=None, entropy_share=None, attended_share=None)
-        return _loss(model, made, chunks)[0]
-
-    loss.with_metrics = _with_metrics(chunks)  # type: ignore[attr-defined]
-    return loss
+    return TokenLoss(chunks)
 
 
 class Call(NamedTuple):

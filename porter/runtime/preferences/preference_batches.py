@@ -23,6 +23,7 @@ from ..facts import releases
 from ..facts.lengths import LENGTH_MULTIPLE, rounded
 from ..facts.releases.lines import Lines
 from ..hosts.global_arrays import placed
+from ..losses.for_metrics import named
 from ..rows.tokenization import IGNORED
 from ..rows.tokenizer_setup import set_up_tokenizer
 from . import preference_rows
@@ -39,11 +40,11 @@ class PreferenceBatches:
     dicts of NumPy arrays `input_tokens`, `labels` (-100 = prompt or padding), `positions` and `segment_ids` (0 =
     padding), all (B, T) int32, the chosen answer of a pair in one row and the rejected in the next. `scale` (B,)
     float32 is what a pair's loss counts: TRL takes the mean over the pairs of each process's micro-batch, then over
-    the micro-batches of the step. Before transformers 4.53 that is their sum / `accumulation`, however few they are;
-    `present` (B,) is then what share of these there is, for the means that are logged. `nll_scale` (B,) is the same for
-    the tokens of the chosen answers. B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` pairs;
-    rows that are missing count 0. T is the longest row in multiples of 128. With several JAX processes the arrays are
-    global ones, see `global_arrays`, and B is the same.
+    the micro-batches of the step. Before transformers 4.53 that is their sum / `accumulation`, however few they are.
+    `nll_scale` (B,) is the same for the tokens of the chosen answers. What is there for logged metrics `Inputs` says.
+    B is the smallest multiple of the mesh's fsdp axis that holds `batch_size` pairs; rows that are missing count 0. T
+    is the longest row in multiples of 128. With several JAX processes the arrays are global ones, see `global_arrays`,
+    and B is the same.
 
     `batch_size` is the pairs of one micro-step of the GPU run over all its `processes`, `accumulation` its
     gradient_accumulation_steps; the other arguments are DPOConfig's (`epochs`: num_train_epochs, `num_proc`:
@@ -202,8 +203,7 @@ class PreferenceBatches:
             shares = [share for batch in group for share in self._shares(batch)]
             made = len(group) if self._release.divides_by_made else self._deal.accumulation
             weights = np.full(len(shares), len(group) / made / len(shares))
-            few = self._deal.accumulation > 1 and not self._release.divides_by_made
-            for batch in self._assemble(self._rows, group, weights, self._micro_batches, self.length, present=few):
+            for batch in self._assemble(self._rows, group, weights, self._micro_batches, self.length):
                 self._fed[-1] += int(np.sum(batch["segment_ids"][self._counted] > 0))
                 yield batch
 
@@ -286,30 +286,18 @@ class PreferenceBatches:
         count: int,
         length: int,
         pairs: int = 0,
-        *,
-        present: bool,
     ) -> Iterator[Batch]:
         """`count` micro-batches out of the micro-steps of a group; `weights`: what each process's share of one
-        counts in the loss. With `present` the batches say how much that is of what it counts in logged means."""
+        counts in the loss."""
         pairs = pairs or self.batch_size // self.documents
         shares = [share for batch in group for share in self._shares(batch)]
-        of_each = [np.full(len(share), i % self._deal.processes) for i, share in enumerate(shares)]
-        processes = np.concatenate(of_each)
+        processes = np.concatenate([np.full(len(share), i % self._deal.processes) for i, share in enumerate(shares)])
         picked = np.concatenate(shares)
-        each = np.concatenate([np.full(len(share), w / len(share)) for share, w in zip(shares, weights, strict=True)])
         kept = [[*self._kept(rows, share)] for share in shares]
-        counts = [
-            sum(self._nll_tokens(rows, int(row), own[0]) for row, own in zip(share, parts, strict=True))
-            for share, parts in zip(shares, kept, strict=True)
-        ]
-        nll = np.concatenate(
-            [np.full(len(share), w / max(1, n)) for share, w, n in zip(shares, weights, counts, strict=True)]
-        )
         parts_of = [*itertools.chain.from_iterable(kept)]
-        beside = np.concatenate(
-            [np.full(len(share), w * len(shares) or 1) for share, w in zip(shares, weights, strict=True)]
-        )
-        own = self._own_shares(rows, group, picked, parts_of)
+        alike = self._scales(rows, shares, kept, np.full(len(shares), 1 / len(shares)))
+        beside = named(alike | self._answer_shares(rows, group, picked, parts_of))
+        counted = self._scales(rows, shares, kept, weights) | beside
         if self._whole:
             ends = np.cumsum([len(batch) for batch in group])
             spans = [(int(end - len(batch)), int(end)) for batch, end in zip(group, ends, strict=True)]
@@ -318,22 +306,31 @@ class PreferenceBatches:
         spans += [(0, 0)] * (count - len(spans))
         for start, stop in spans:
             batch = self._empty(pairs * self.documents, length)
-            batch |= {name: np.zeros(pairs * self.documents, np.float32) for name in own}
-            batch |= {"present": np.ones(pairs * self.documents, np.float32)} if present else {}
+            batch |= {name: np.zeros(pairs * self.documents, np.float32) for name in beside}
             for place, at in enumerate(range(start, max(start, stop))):
                 self._fill(batch, place, rows, int(picked[at]), parts_of[at])
                 here = slice(place * self.documents, (place + 1) * self.documents)
-                batch["scale"][here] = each[at] * count
-                batch["nll_scale"][here] = nll[at] * count
-                if present:
-                    batch["present"][here] = beside[at]
-                for name, each_row in own.items():
-                    batch[name][here] = each_row[at] * count
+                for name, values in counted.items():
+                    batch[name][here] = values[at] * count
                 if self._whole:
                     batch["processes"][here] = processes[at]
             yield batch
 
-    def _own_shares(
+    def _scales(
+        self, rows: Documents, shares: list[np.ndarray], kept: list[list[tuple[slice, ...]]], weights: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """`scale` and `nll_scale` of the rows of all `shares`, each of which counts its weight in a mean."""
+        sizes = [len(share) for share in shares]
+        tokens = [
+            sum(self._nll_tokens(rows, int(row), own[0]) for row, own in zip(share, parts, strict=True))
+            for share, parts in zip(shares, kept, strict=True)
+        ]
+        return {
+            "scale": np.repeat(weights / sizes, sizes),
+            "nll_scale": np.repeat(weights / np.maximum(tokens, 1), sizes),
+        }
+
+    def _answer_shares(
         self, rows: Documents, group: list[np.ndarray], picked: np.ndarray, kept: list[tuple[slice, ...]]
     ) -> dict[str, np.ndarray]:
         if not self.lines.logits:

@@ -20,8 +20,8 @@ class PreferenceEvaluation:
     """Batches of an evaluation set, in order; made by `PreferenceBatches.evaluation`.
 
     HF takes the mean over rows of each row's batch loss on its process. That weight stands in `scale`, so that the
-    batches can have the mesh's size. What is logged beside it is the mean over batches, however many rows these have:
-    `present` says how much more a row counts in the loss.
+    batches can have the mesh's size. What is logged beside it is the mean over batches, however many rows these have,
+    and whether accelerate repeated them.
     """
 
     def __init__(self, training: PreferenceBatches, prepared: Documents, batch_size: int) -> None:
@@ -39,7 +39,7 @@ class PreferenceEvaluation:
     def __iter__(self) -> Iterator[Batch]:
         training, prepared, dealt = self._parts
         pairs = self.batch_size // training.documents
-        made = training._assemble(prepared, dealt, self._weights, self._count, self.length, pairs, present=True)
+        made = training._assemble(prepared, dealt, self._weights, self._count, self.length, pairs)
         return placed(made, training._mesh)
 
     def __len__(self) -> int:

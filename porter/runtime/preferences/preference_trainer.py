@@ -19,7 +19,6 @@ from ..batches.config_arguments import told
 from ..generation.prompts import check_rows
 from ..losses.dpo_losses import dpo_loss
 from ..losses.preference_losses import Inputs, PreferenceLoss, cpo_loss, kto_loss, orpo_loss
-from ..losses.token_loss import model_inputs
 
 
 class PreferenceTrainer(PeftTrainer):
@@ -50,16 +49,14 @@ class PreferenceTrainer(PeftTrainer):
             ref_model = nnx.clone(model)  # before a checkpoint is read into the model
         self.ref_model = ref_model if loss.reference else None
         # Without graph updates: the reference's weights are not given back, as copies, with each batch.
-        self._reference = nnx.jit(
-            lambda ref, batch: loss.logps(ref, Inputs(**model_inputs(batch))), graph_updates=False
-        )
+        self._reference = nnx.jit(lambda ref, batch: loss.logps(ref, Inputs.of(batch)), graph_updates=False)
         self.metric_names: tuple[str, ...] = ()
         # By mode and name what the micro-batches of each step have told, where a line isn't the mean of its steps.
         told: dict[str, dict[str, list[np.ndarray]]] = {"train": {}, "eval": {}}
         self.told = told if loss.tells_rows else None
         self.counted_rows = loss.counted_rows
         super().__init__(model, optimizer, training_config)
-        self.with_gen_model_input_fn(model_inputs).with_loss_fn(loss, has_aux=True)
+        self.with_gen_model_input_fn(lambda batch: {"inputs": Inputs.of(batch)}).with_loss_fn(loss, has_aux=True)
 
     def train(self, train_ds: Any, *evaluation: Any, **settings: Any) -> None:
         """As PeftTrainer's. ValueError for rows that are longer than the model's context."""

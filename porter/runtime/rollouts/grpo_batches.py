@@ -22,7 +22,7 @@ import jax
 import numpy as np
 from flax import nnx
 
-from ..batches.arrays import Batch, divisible
+from ..batches.arrays import Batch, divisible, filled_up
 from ..facts.files import to_host
 from ..facts.lengths import rounded
 from ..facts.releases import release
@@ -42,15 +42,17 @@ from ..generation.prompts import (
 from ..generation.sampling import Sampler
 from ..hosts import processes as hosts
 from ..hosts.global_arrays import on_mesh, placed
-from ..losses.policy_loss import PolicyLoss
+from ..losses.for_metrics import named
+from ..losses.policy_loss import PolicyLoss, Shares
 from ..rows import tokenization, tokenizer_setup
 from ..rows.rows import is_stream
 from .dealing import checked, dealt, mixed
-from .logged import SHARES, Logged, shares_of
+from .logged import Logged, shares_of
 from .prompt_order import PromptOrder
 from .reference import logps_of, reference_logps
 from .rewards import RewardFunc, Rewards, TrainerState, group_advantages
 from .rollout import Rollout
+from .rollout_arrays import assembled
 from .row_divisors import row_divisors
 
 OTHER = ("prompt", "completion", "completion_ids")  # columns that reward functions don't get as such
@@ -260,8 +262,7 @@ class GRPOBatches:
         last = -1
         for done, group in enumerate(self._order.groups(self._seed if self._shuffled else None)):
             if done < self._skipped:
-                none = np.zeros(0, np.float32)
-                yield from self._micro([], none, dict.fromkeys(SHARES, none))
+                yield from self._untrained()
                 continue
             self.state.global_step, self.state.epoch = done, done / self.steps_per_epoch
             picked = []
@@ -383,37 +384,22 @@ class GRPOBatches:
         for start in range(0, self._micro_batches * self.batch_size, self.batch_size):
             part = slice(start, start + self.batch_size)
             batch = self._assembled(rollouts[part], scale[part])
-            if self.loss.with_metrics is not None:
-                batch |= {
-                    name: np.pad(each[part], (0, self.batch_size - len(each[part]))) for name, each in shares.items()
-                }
+            if self.loss.tells:
+                batch |= named({name: filled_up(each[part], self.batch_size) for name, each in shares.items()})
             yield batch
 
+    def _untrained(self) -> Iterator[Batch]:
+        """The micro-batches of a step without completions."""
+        none = np.zeros(0, np.float32)
+        return self._micro([], none, dict.fromkeys(Shares._fields, none))
+
     def _assembled(self, rollouts: Sequence[Rollout], scale: np.ndarray) -> Batch:
-        """Rows as arrays; what is missing to a full batch trains nothing."""
-        shape = (self.batch_size, self.length)
-        begin = self.length - self._completion_length
-        short = (self.batch_size, self._completion_length)
-        batch: Batch = {
-            "input_tokens": np.full(shape, self._tokenizer.pad_token_id, np.int32),
-            "positions": np.zeros(shape, np.int32),
-            "segment_ids": np.zeros(shape, np.int32),
-            "completion_mask": np.zeros(short, np.int32),
-            "advantages": np.zeros(self.batch_size, np.float32),
-            "scale": np.zeros(self.batch_size, np.float32),
-        }
-        if self._needs_old:
-            batch["old_logps"] = np.zeros(short, np.float32)
-        if self.loss.beta and self.loss.loss_type != "rloo":
-            batch["reference_logps"] = np.zeros(short, np.float32)
-        for place, (rollout, weight) in enumerate(zip(rollouts, scale, strict=True)):
-            first, end = begin - len(rollout.prompt), begin + len(rollout.completion)
-            batch["input_tokens"][place, first:end] = [*rollout.prompt, *rollout.completion]
-            batch["segment_ids"][place, first:end] = 1
-            batch["positions"][place, first:] = np.arange(self.length - first)
-            batch["completion_mask"][place, : rollout.trained] = 1
-            batch["advantages"][place], batch["scale"][place] = rollout.advantage, weight
-            for name in ("old_logps", "reference_logps"):
-                if name in batch and getattr(rollout, name) is not None:
-                    batch[name][place] = getattr(rollout, name)
-        return batch
+        reference = self.loss.beta and self.loss.loss_type != "rloo"
+        return assembled(
+            rollouts,
+            scale,
+            shape=(self.batch_size, self.length),
+            completion_length=self._completion_length,
+            padding=self._tokenizer.pad_token_id,
+            logps=(*(["old_logps"] if self._needs_old else []), *(["reference_logps"] if reference else [])),
+        )

@@ -80,20 +80,17 @@ def kl_shares(parts: Sequence[Sequence[Rollout]], processes: int, *, of_all: boo
     return np.concatenate(found).astype(np.float32)
 
 
-SHARES = ("token_share", "row_share", "micro_step")
-
-
 def shares_of(
     parts: Sequence[Sequence[Rollout]], processes: int, micro_batches: int, *, of_all: bool
 ) -> dict[str, np.ndarray]:
-    """By `SHARES`, (rows,) each: what a token counts, see `kl_shares`, what a row does, and which micro-step has it.
+    """The loss's `Shares`, (rows,) each; a token's see `kl_shares`.
 
     `micro_batches`: how many the port's step has, of which it takes the mean.
     """
     rows = sum(map(len, parts))
     return {
-        "token_share": micro_batches * kl_shares(parts, processes, of_all=of_all),
-        "row_share": np.full(rows, micro_batches / rows, np.float32),
+        "token": micro_batches * kl_shares(parts, processes, of_all=of_all),
+        "row": np.full(rows, micro_batches / rows, np.float32),
         "micro_step": np.repeat(np.arange(len(parts), dtype=np.float32), [len(part) for part in parts]),
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from flax import nnx
 
-from ..losses.policy_loss import completion_logps
+from ..losses.policy_loss import logps_and_entropy
 from ..losses.token_loss import model_inputs
 from ..models.load_model import load_reference
 
@@ -20,7 +20,8 @@ def logps_of(
 ) -> jax.Array:
     """Those of the last `length` tokens of each row, (B, length), by a model in parts: what trains, and the rest."""
     inputs = model_inputs(tokens)
-    return completion_logps(nnx.merge(graph, trained, rest), **inputs, length=length, temperature=temperature)
+    model = nnx.merge(graph, trained, rest)
+    return logps_and_entropy(model, **inputs, length=length, temperature=temperature)[0]
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from ..facts.releases.lines import Lines
+from ..losses.for_metrics import for_metrics
 
 COUNT = "count/"  # how many rows of a kind a micro-batch has
 
@@ -19,6 +21,44 @@ def lines_of(trainer: Any, eval_batches: Any = None) -> Lines | None:
     """
     found: Lines | None = getattr(_batches(trainer, eval_batches), "lines", None)
     return found
+
+
+@contextmanager
+def telling(trainer: Any, batch: Any) -> Iterator[None]:
+    """A trainer whose loss tells what it measures of `batch` beside, where it can, see losses/for_metrics.py."""
+    plain, evaluated, has_aux = trainer.loss_fn, trainer.eval_loss_fn, trainer._has_aux
+    if _can_tell(trainer):
+        trainer.loss_fn = trainer.eval_loss_fn = plain.with_metrics(for_metrics(batch))
+        trainer._has_aux = True
+    try:
+        yield
+    finally:
+        trainer.loss_fn, trainer.eval_loss_fn, trainer._has_aux = plain, evaluated, has_aux
+
+
+def keep(trainer: Any, told: Any, buffer: Any) -> None:
+    """Have what a micro-batch's loss told logged: a step's is the mean over its micro-batches, an evaluation's over
+    its batches."""
+    if not _can_tell(trainer):
+        return
+    trainer.metric_names = tuple(told)
+    for name, value in told.items():
+        op = np.mean if value.ndim == 0 else _highest if name.endswith("_max") else _lowest
+        buffer.additional_metrics.setdefault(name, ([], op))[0].append(value)
+
+
+def _can_tell(trainer: Any) -> bool:
+    return hasattr(trainer.loss_fn, "with_metrics")
+
+
+def _highest(values: Any) -> Any:
+    """The mean of micro-steps' highest values, (micro-batches, micro-steps); infinite where a step has no row."""
+    found = np.max(np.asarray(values), axis=0)
+    return np.mean(found[np.isfinite(found)]) if np.isfinite(found).any() else np.nan
+
+
+def _lowest(values: Any) -> Any:
+    return -_highest(-np.asarray(values))
 
 
 def measured(trainer: Any, mode: str, steps: int) -> dict[str, float]:

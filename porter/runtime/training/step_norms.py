@@ -8,23 +8,20 @@ MultiSteps' and clipping's; here they are named, and XLA finds that they are the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from flax import nnx
 
+from .own_metrics import keep, telling
+
 
 def log_steps() -> None:
-    """Let PeftTrainer, and what derives from it, give its logger the norms of whole steps, and what its loss tells.
-
-    That is the second of what `loss_fn.with_metrics` gives, where a loss has one: values by name, of each micro-batch,
-    of which the step's is the mean. An evaluation's is the mean of its batches'.
-    """
+    """Let PeftTrainer, and what derives from it, give its logger the norms of whole steps, and what its loss tells,
+    see `own_metrics.telling`."""
     from tunix.sft.peft_trainer import PeftTrainer
 
     upstream, after_step = PeftTrainer._train_step, PeftTrainer._post_process_train_step
@@ -35,64 +32,28 @@ def log_steps() -> None:
     @functools.wraps(upstream)
     def _train_step(self: Any, model: nnx.Module, optimizer: nnx.Optimizer, inputs: Any) -> Any:
         watched = _Watched(optimizer)
-        with _telling(self):
+        with telling(self, inputs):
             loss, aux, of_micro_batch = upstream(self, model, watched, inputs)
         return loss, aux, of_micro_batch if watched.norm is None else watched.norm
 
     @functools.wraps(evaluates)
     def _eval_step(self: Any, model: nnx.Module, inputs: Any) -> Any:
-        with _telling(self):
+        with telling(self, inputs):
             return evaluates(self, model, inputs)
 
     @functools.wraps(after_step)
     def _post_process_train_step(self: Any, aux: Any) -> None:
         after_step(self, aux)
-        _keep(self, aux, self._buffered_train_metrics)
+        keep(self, aux, self._buffered_train_metrics)
 
     @functools.wraps(after_evaluation)
     def _post_process_eval_step(self: Any, aux: Any) -> None:
         after_evaluation(self, aux)
-        _keep(self, aux, self._buffered_eval_metrics)
+        keep(self, aux, self._buffered_eval_metrics)
 
     _train_step.gives_norms_of_steps = True  # type: ignore[attr-defined]
     PeftTrainer._train_step, PeftTrainer._post_process_train_step = _train_step, _post_process_train_step
     PeftTrainer._eval_step, PeftTrainer._post_process_eval_step = _eval_step, _post_process_eval_step
-
-
-@contextmanager
-def _telling(trainer: Any) -> Iterator[None]:
-    """A trainer whose loss tells what it measures beside, where it can."""
-    plain, evaluated, has_aux = trainer.loss_fn, trainer.eval_loss_fn, trainer._has_aux
-    inputs = trainer.gen_model_input_fn
-    if (telling := getattr(plain, "with_metrics", None)) is not None:
-        trainer.loss_fn = trainer.eval_loss_fn = telling
-        trainer._has_aux = True
-        trainer.gen_model_input_fn = getattr(inputs, "with_shares", inputs)
-    try:
-        yield
-    finally:
-        trainer.loss_fn, trainer.eval_loss_fn, trainer._has_aux = plain, evaluated, has_aux
-        trainer.gen_model_input_fn = inputs
-
-
-def _keep(trainer: Any, told: Any, buffer: Any) -> None:
-    """Have a micro-batch's metrics logged, see `own_metrics.measured`."""
-    if getattr(trainer.loss_fn, "with_metrics", None) is None:
-        return
-    trainer.metric_names = tuple(told)
-    for name, value in told.items():
-        op = np.mean if value.ndim == 0 else _highest if name.endswith("_max") else _lowest
-        buffer.additional_metrics.setdefault(name, ([], op))[0].append(value)
-
-
-def _highest(values: Any) -> Any:
-    """The mean of micro-steps' highest values, (micro-batches, micro-steps); infinite where a step has no row."""
-    found = np.max(np.asarray(values), axis=0)
-    return np.mean(found[np.isfinite(found)]) if np.isfinite(found).any() else np.nan
-
-
-def _lowest(values: Any) -> Any:
-    return -_highest(-np.asarray(values))
 
 
 class _Watched:

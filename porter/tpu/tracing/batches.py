@@ -163,8 +163,7 @@ def _sampled(run: AbstractRun, original: Any, name: str) -> type:
             run.shapes = self
 
         def batch(self) -> Mapping[str, Any]:
-            none = np.zeros(0, np.float32)
-            found: Mapping[str, Any] = next(self._micro([], none, dict.fromkeys(module.SHARES, none)))
+            found: Mapping[str, Any] = next(self._untrained())
             return found
 
     return Shapes
