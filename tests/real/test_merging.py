@@ -25,29 +25,52 @@ from .lora import LAYOUTS, SEVEN, batches, fitting, logits
 
 pytestmark = pytest.mark.real
 
+Weights = dict[str, torch.Tensor]
+
+
+def adapted(base: Path, mesh: Any, lora: dict[str, Any] | None = None, **load: Any) -> Any:
+    """A model with adapters that do something: PEFT's begin with a B of 0."""
+    settings = {"r": 4, "target_modules": SEVEN} | (lora or {})
+    model = apply_peft(load_model(str(base), mesh, **load), settings, mesh, seed=3)
+    dice = np.random.default_rng(0)
+    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
+    return model
+
+
+def saved(folder: Path) -> Weights:
+    """The weights of a folder as transformers reads them, in the type that it says."""
+    weights: Weights = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto").state_dict()
+    return weights
+
+
+def merged_by_peft(base: Path, adapter: Path) -> Weights:
+    """PEFT's, in float32."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype="float32")
+    weights: Weights = peft.PeftModel.from_pretrained(model, adapter).merge_and_unload().state_dict()
+    return weights
+
+
+def check_same(found: Weights, expected: Weights) -> None:
+    assert expected.keys() == found.keys()
+    assert {tensor.dtype for tensor in found.values()} == {torch.float32}
+    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
+
 
 @pytest.mark.parametrize("name", ["gemma3", "qwen3"])
 def test_a_merged_model_is_pefts_merged_model(
     name: str, tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
 ) -> None:
     base = tiny(name, num_hidden_layers=2)
-    model = apply_peft(
-        load_model(str(base), tiny_mesh(2, 2)), {"r": 4, "target_modules": SEVEN}, tiny_mesh(2, 2), seed=3
-    )
-    dice = np.random.default_rng(0)
-    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
+    model = adapted(base, tiny_mesh(2, 2))
 
     merge_and_unload(model).save_pretrained(tmp_path / "merged", safe_serialization=True)
 
     save_adapter(model, tmp_path / "adapter")
-    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base)
-    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
-    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").state_dict()
-    assert expected.keys() == found.keys()
-    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
+    found = saved(tmp_path / "merged")
+    check_same(found, merged_by_peft(base, tmp_path / "adapter"))
 
     merge_and_unload(model).to("cpu", dtype=jnp.float16).save_pretrained(tmp_path / "half")
-    half = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "half", dtype="auto").state_dict()
+    half = saved(tmp_path / "half")
     assert {tensor.dtype for tensor in half.values()} == {torch.float16}
     assert all(torch.equal(half[key], found[key].half()) for key in found)
 
@@ -56,10 +79,8 @@ def test_a_base_that_is_rounded_is_merged_as_its_checkpoint_has_it(
     tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
 ) -> None:
     """A GPU run loads float32, multiplies in bfloat16 under autocast, and merges in float32."""
-    base, mesh = tiny("qwen3", num_hidden_layers=2), tiny_mesh(2, 2)
-    model = apply_peft(load_model(str(base), mesh, dtype=jnp.bfloat16), {"r": 4, "target_modules": SEVEN}, mesh, seed=3)
-    dice = np.random.default_rng(0)
-    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
+    base = tiny("qwen3", num_hidden_layers=2)
+    model = adapted(base, tiny_mesh(2, 2), dtype=jnp.bfloat16)
     embedding = model.embedder.input_embedding
     embedding.set_value(embedding.get_value().at[0].set(2.0))  # as trained beside the adapters
 
@@ -67,10 +88,9 @@ def test_a_base_that_is_rounded_is_merged_as_its_checkpoint_has_it(
     merge_and_unload(model, dtype=jnp.float32).half().save_pretrained(tmp_path / "half")
 
     save_adapter(model, tmp_path / "adapter")
-    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base, dtype="float32")
-    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
+    expected = merged_by_peft(base, tmp_path / "adapter")
     for folder, bound, dtype in (("merged", 1e-5, torch.float32), ("half", 2e-3, torch.float16)):
-        found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / folder, dtype="auto").state_dict()
+        found = saved(tmp_path / folder)
         assert {tensor.dtype for tensor in found.values()} == {dtype}
         for key in expected.keys() - {"model.embed_tokens.weight", "lm_head.weight"}:
             torch.testing.assert_close(found[key].float(), expected[key], atol=bound, rtol=bound)
@@ -80,19 +100,13 @@ def test_a_base_that_is_rounded_is_merged_as_its_checkpoint_has_it(
 def test_adapters_of_a_quantised_base_are_added_to_its_checkpoint(
     tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
 ) -> None:
-    base, mesh = tiny("gemma3", num_hidden_layers=2), tiny_mesh(2, 2)
-    model = apply_peft(load_model(str(base), mesh, quantization="nf4"), {"r": 4, "target_modules": SEVEN}, mesh, seed=3)
-    dice = np.random.default_rng(0)
-    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
+    base = tiny("gemma3", num_hidden_layers=2)
+    model = adapted(base, tiny_mesh(2, 2), quantization="nf4")
 
     merge_and_unload(model, unquantized=True).save_pretrained(tmp_path / "merged")
 
     save_adapter(model, tmp_path / "adapter")
-    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base)
-    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
-    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").state_dict()
-    assert expected.keys() == found.keys()
-    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
+    check_same(saved(tmp_path / "merged"), merged_by_peft(base, tmp_path / "adapter"))
 
 
 @pytest.mark.parametrize(("name", "quantization"), [("gemma3", "nf4"), ("qwen3", "int8")])
@@ -100,10 +114,7 @@ def test_a_base_in_fewer_bits_is_merged_as_it_was_trained(
     name: str, quantization: str, tiny: Callable[..., Path], tiny_mesh: Callable[[int, int], Any], tmp_path: Path
 ) -> None:
     base, mesh = tiny(name, num_hidden_layers=2), tiny_mesh(2, 2)
-    whole = load_model(str(base), mesh, quantization=quantization)
-    model = apply_peft(whole, {"r": 4, "target_modules": ["q_proj", "down_proj"]}, mesh, seed=3)
-    dice = np.random.default_rng(0)
-    load_adapter(model, {key: dice.normal(size=value.shape) for key, value in adapter_state(model).items()})
+    model = adapted(base, mesh, {"target_modules": ["q_proj", "down_proj"]}, quantization=quantization)
     merge_and_unload(model).save_pretrained(tmp_path / "merged")
 
     merged, full = load_model(tmp_path / "merged", mesh), load_model(str(base), mesh)
@@ -120,20 +131,13 @@ def test_a_saved_adapter_is_merged_before_training(
     name: str, tiny: Callable[..., Path], tiny_mesh: Any, tmp_path: Path
 ) -> None:
     base, mesh = tiny(name), tiny_mesh(*fitting(name))
-    adapted = apply_peft(load_model(base, mesh), {"r": 2, "lora_alpha": 6, "target_modules": SEVEN}, mesh, seed=0)
-    dice = np.random.default_rng(0)
-    load_adapter(adapted, {key: dice.normal(size=value.shape) for key, value in adapter_state(adapted).items()})
-    save_adapter(adapted, tmp_path / "adapter")
+    save_adapter(adapted(base, mesh, {"r": 2, "lora_alpha": 6}), tmp_path / "adapter")
 
     model = load_model(base, mesh)
     assert merge_adapter(model, tmp_path / "adapter", mesh) is model
 
     save_model(model, tmp_path / "merged")
-    torch_model = transformers.AutoModelForCausalLM.from_pretrained(base)
-    expected = peft.PeftModel.from_pretrained(torch_model, tmp_path / "adapter").merge_and_unload().state_dict()
-    found = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged").state_dict()
-    assert expected.keys() == found.keys()
-    assert max(float((expected[key] - found[key]).abs().max()) for key in expected) < 1e-5
+    check_same(saved(tmp_path / "merged"), merged_by_peft(base, tmp_path / "adapter"))
     again = apply_peft(model, {"r": 2, "target_modules": ["q_proj"]}, mesh, seed=0)
     with pytest.raises(ValueError, match="before new ones"):
         merge_adapter(again, tmp_path / "adapter", mesh)
