@@ -101,11 +101,17 @@ def _read_checkpointing(porting: Training) -> None:
 
 
 def _read_adapters(porting: Training, site: Site) -> None:
-    """`FastLanguageModel.get_peft_model(model, target_modules=None)` puts them into the layers that it names itself."""
+    """`FastLanguageModel.get_peft_model(model, target_modules=None)` puts them into the layers that it names itself.
+
+    `"all-linear"` means the same: PEFT's has a Gemma 4's gates and projections of embeddings by layer, too.
+    """
     rule = table_of(porting, site)
     targets = porting.value("lora.targets")
-    if targets is not None and targets.is_literal(None):
+    if targets is not None and targets.is_literal(None, "all-linear"):
         row = rule.table.row("target_modules")
         assert row is not None and row.default is not None
-        porting.fill({"lora.targets": Value("default", row.default, Origin(rule.table.name, 0, 0, rule.id))})
+        own = Value("default", row.default, Origin(rule.table.name, 0, 0, rule.id))
+        if not targets.is_literal(None):
+            own = Value("literal", row.default, targets.origin)
+        porting.fill({"lora.targets": own})
     _read_checkpointing(porting)

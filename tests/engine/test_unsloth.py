@@ -21,6 +21,17 @@ def test_trl_imported_before_unsloth_stays_as_it_is() -> None:
     check_becomes(text, "max_length=64,\n", "batch_size=8,", "seed=42,", gone=("unsloth=",))
 
 
+@pytest.mark.parametrize("asked", ["", "None", '"all-linear"'])
+def test_all_layers_are_those_that_unsloth_names(asked: str) -> None:
+    """PEFT's "all-linear" has Gemma 4's gates and projections of embeddings by layer, too."""
+    asked = f", target_modules={asked}" if asked else ""
+    text = script().replace(PUT_IN, f"model = FastLanguageModel.get_peft_model(model, r=8{asked})\n")
+    found = check_becomes(
+        text.replace("unsloth/Qwen3-0.6B", "unsloth/gemma-4-E4B-it"), gone=("per_layer", "all-linear")
+    )
+    assert "up_proj" in found.after
+
+
 def test_defaults_are_unsloths_where_the_config_says_nothing() -> None:
     check_becomes(script("'out', seed=1"), "accumulation=2,  # Unsloth's default", "seed=1,", 'unsloth="')
     own = "class Config(SFTConfig):\n    pass\n\n"
