@@ -11,7 +11,7 @@ import pytest
 from porter.front.port_file import port_file
 from porter.port import Port
 from porter.source.project.commits import last_committed
-from porter.source.project.run_days import days_in
+from porter.source.project.run_days import days_in, last_run
 
 from ..notebooks import cell, notebook, printed
 
@@ -277,6 +277,15 @@ def test_a_notebook_is_for_what_was_out_when_it_ran(
     found = port_file(committed(tmp_path, day, ran(text, kind, metadata), name="train.ipynb"))
     assert versions(found) == read
     assert found.recipe.versions["transformers"].endswith(f"(the newest release on {why})"), found.recipe.versions
+
+
+def test_a_note_that_is_no_time_tells_nothing(tmp_path: Path) -> None:
+    """The whole notebook was an internal error of it."""
+    cells = [cell("a = 1"), cell("b = 2")]
+    for own, told in zip(cells, (NOTED, {"executionInfo": {"timestamp": 10**30}}), strict=True):
+        own["metadata"] = told
+    (tmp_path / "train.ipynb").write_text(notebook(*cells))
+    assert str(last_run(tmp_path / "train.ipynb")) == "2024-04-12"
 
 
 @pytest.mark.parametrize(

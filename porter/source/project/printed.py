@@ -100,7 +100,7 @@ def _outputs(raw: str) -> str:
     try:
         notebook = json.loads(raw)
         cells = [cell.get("outputs") for cell in notebook["cells"]]
-        texts = (text for outputs in cells for text in (*_texts(outputs), *_tables(outputs)))
+        texts = (text for outputs in cells for text in (*texts_of(outputs), *tables_of(outputs)))
         return "\n".join([*texts, *_widgets(notebook)])
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""
@@ -141,7 +141,7 @@ def _of_cell(cell: dict[str, object], library: str) -> str | None:
     source = _joined(cell.get("source"))
     if cell.get("cell_type") != "code" or f"{library}.__version__" not in source:
         return None
-    text = "\n".join(_texts(cell.get("outputs")))
+    text = "\n".join(texts_of(cell.get("outputs")))
     for before in _words(source, library):
         found = re.findall(rf"(?m)^{re.escape(before)}{RELEASE}(?=[\s'\")\],;]|$)", text)
         if len(set(found)) == 1:
@@ -163,14 +163,15 @@ def _words(source: str, library: str) -> Iterator[str]:
         yield "'"
 
 
-def _texts(outputs: object) -> Iterator[str]:
+def texts_of(outputs: object) -> Iterator[str]:
+    """What a cell has printed, and what it shows as text."""
     for output in outputs if isinstance(outputs, list) else ():
         data = output.get("data", {})
         yield _joined(output.get("text")) + _joined(data.get("text/plain"))
 
 
-def _tables(outputs: object) -> Iterator[str]:
-    """What the cells show as HTML: the table of a training's losses."""
+def tables_of(outputs: object) -> Iterator[str]:
+    """What a cell shows as HTML: the table of a training's losses."""
     for output in outputs if isinstance(outputs, list) else ():
         yield _joined(output.get("data", {}).get("text/html"))
 

@@ -16,8 +16,10 @@ from typing import Any
 
 from ...errors import InputError
 from ...files import plain_text
+from .printed import tables_of, texts_of
 
 LARGEST = 30_000_000  # bytes of a notebook: outputs hold images
+LATEST = 10**13  # milliseconds: what is noted beyond is no time of a run
 FIRST = datetime.date(2019, 1, 1)
 MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 DAY, CLOCK = r"(20\d\d)-([01]\d)-([0-3]\d)", r"[ T][0-2]\d:[0-5]\d:[0-5]\d"
@@ -57,7 +59,7 @@ def last_run(script: Path) -> datetime.date | None:
 def _noted(metadata: Mapping[str, Any]) -> Iterator[datetime.date]:
     """`"executionInfo": {"timestamp": 1712920978000}`."""
     told = metadata.get("executionInfo", {}).get("timestamp")
-    if isinstance(told, int) and told > 0:
+    if isinstance(told, int) and 0 < told < LATEST:
         yield _of_seconds(told // 1000)
 
 
@@ -69,10 +71,8 @@ def _of_metadata(metadata: Mapping[str, Any]) -> Iterator[datetime.date]:
 
 
 def _of_outputs(cell: Mapping[str, Any]) -> Iterator[datetime.date]:
-    for output in cell.get("outputs", ()):
-        data = output.get("data", {})
-        for held in (output.get("text"), data.get("text/plain"), data.get("text/html")):
-            yield from days_in("".join(held) if isinstance(held, list) else held or "")
+    for text in (*texts_of(cell.get("outputs")), *tables_of(cell.get("outputs"))):
+        yield from days_in(text)
 
 
 def days_in(text: str) -> Iterator[datetime.date]:
