@@ -37,6 +37,7 @@ main()
             ["most"],
         ),
         ("rates = [one for one in (1, 2)]", "print([rate for rate in rates], (lambda x, y=rates: x + y)(1))", []),
+        ("import numpy as np\nfrom os import path as place", "print(numpy, np, path, place)", ["numpy", "path"]),
         ("from os.path import *", "print(join('a', 'b'))", []),
         ("globals().update(lengths=3)", "print(lengths)", []),
         ("", "try:\n        print(lengths)\n    except NameError:\n        pass", []),

@@ -76,8 +76,8 @@ def _bound_in(scope: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Name):
             if not isinstance(node.ctx, ast.Load):
                 yield node.id
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
         elif name := getattr(node, "rest", None) or getattr(node, "name", None):
             yield name  # a definition, a handler's exception, a pattern's capture
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
