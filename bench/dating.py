@@ -36,7 +36,6 @@ from typing import Any
 from unittest.mock import patch
 
 from porter.engine.dating.asked import places as dating
-from porter.engine.dating.asked.places import exact_of
 from porter.engine.dating.evidence.used import SOURCES, contradictions
 from porter.engine.dating.told import other_releases
 from porter.engine.script.porting import Porting
@@ -44,8 +43,10 @@ from porter.engine.script.sites import Site, facts_of
 from porter.errors import InputError
 from porter.front.port_file import port_file
 from porter.releases.history import history
+from porter.releases.versions import exact_of
 from porter.source.project import commits
-from porter.source.project.pins import COMMANDS, SCRIPT, Asked, asked_of_project
+from porter.source.project.pins import SCRIPT, Asked, asked_of_project
+from porter.source.project.release_files import COMMANDS
 
 KINDS = ("ran", "left", "script", "lock", "file", "command")  # the surest first
 DAY = "day"

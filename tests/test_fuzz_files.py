@@ -17,7 +17,7 @@ from porter.errors import InputError
 from porter.front.port_file import port_file
 from porter.port import Options, Port
 from porter.safety.limits import within_budget
-from porter.source.project.pins import FILES
+from porter.source.project.release_files import FILES
 
 from .engine.porting import sft_script
 from .test_fuzz import QUICK, SECONDS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 Pin = tuple[str, str]
@@ -66,3 +66,8 @@ def _next(version: str) -> tuple[int, ...]:
     """What comes after every release that begins like `version`: (0, 9) after 0.8."""
     *front, last = (int(part) for part in re.findall(r"\d+", re.split(r"[a-z+]", version.lstrip("v"), maxsplit=1)[0]))
     return key(".".join(map(str, [*front, last + 1])))
+
+
+def exact_of(pins: Sequence[Pin]) -> str | None:
+    """The one release that pins ask for; None for a range."""
+    return next((version for sign, version in pins if sign.startswith("==")), None)

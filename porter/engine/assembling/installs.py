@@ -14,7 +14,7 @@ from functools import cache
 import libcst as cst
 
 from ...extras import normal, of_extra
-from ...source.project.pins import PIP_OPTIONS
+from ...source.project.requirements import PIP_OPTIONS
 from ...text.edit import Edit
 from ...text.edits import line_end, line_start
 from ..packs.facts import Facts

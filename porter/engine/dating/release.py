@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...releases.history import history
-from ...releases.versions import Pin, fits
+from ...releases.versions import Pin, exact_of, fits
 from ...runtime.facts.field_tables import version_key
 from ...source.project.pins import spelled
 from ..packs.said_by_packs import dated_library
 from ..script.fill_from_tables import plain_version
 from ..script.training import Training
 from .asked.between_releases import on_its_way
-from .asked.places import exact_of, pins_for, release_of
+from .asked.places import pins_for, release_of
 from .asked.together import beside_others, binds
 from .evidence.days import latest_day, said_last_day
 from .evidence.used import Evidence, evidence, releases_with_all, short_version

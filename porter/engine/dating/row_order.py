@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from ...releases.history import history
 from ...releases.sets import Chosen, choose, within_known
 from ...releases.uses import Use, uses_of
-from ...releases.versions import Pin, fits, pins_of
+from ...releases.versions import Pin, exact_of, fits, pins_of
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.releases.habits import shuffling_of
 from ..script.training import Training
-from .asked.places import exact_of, pins_for
+from .asked.places import pins_for
 from .evidence.days import latest_day, said_last_day
 
 SETTLED = "4.40"  # from this transformers on, beside the accelerate of its day, every order is seeded

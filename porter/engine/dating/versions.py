@@ -12,13 +12,13 @@ from dataclasses import replace
 from ...releases.history import history
 from ...releases.plain_arguments import clashes
 from ...releases.uses import uses_of
-from ...releases.versions import fits
+from ...releases.versions import exact_of, fits
 from ...runtime.facts.field_tables import at_version, version_key
 from ...source.project.pins import spelled
 from ..packs.facts import known_releases, release_by_use
 from ..script.fill_from_tables import plain_version
 from ..script.training import Training
-from .asked.places import asked_for, beside, exact_of, pins_for, release_of
+from .asked.places import asked_for, beside, pins_for, release_of
 from .asked.together import installed_with, takes_one_of
 from .evidence.days import latest_day, said_last_day
 from .evidence.used import SOURCES, contradictions, evidence, floors, releases_with_all

@@ -41,6 +41,8 @@ WARNS = re.compile(
 NEGATED = re.compile(r"(?i)\b(?:do not|don['’]t|never|avoid)\b(?!\s+forget)")
 OF_RELEASE = re.compile(r"-(release|rc|patch|\d)", re.IGNORECASE)  # behind a tag's release: `v4.49-release`
 VERSION = r"v?(\d+(?:\.\d+)+(?:\.dev\d+)?|\d+)(?:\.\*)?"
+PIP_OPTIONS = r"(?:-[\w-]+(?:=\S+)?[ \t]+)*"  # of pip itself, in front of its command: `pip -q install`
+PIP_INSTALL = re.compile(rf"\bpip3?[ \t]+{PIP_OPTIONS}install[ \t]+((?:[^\r\n\\;&|#]|\\\r?\n|\\.)*)")
 PIP = re.compile(r"\bpip3?\b")
 
 

@@ -18,7 +18,8 @@ from ...releases.sets import Chosen, choose, within_known
 from ...releases.uses import Use, uses_of
 from ...releases.versions import fits, pins_of
 from ...source.notebooks.program import is_notebook, program_text
-from ...source.project.pins import installed_by, packages_installed, packages_of_project, pins_of_project
+from ...source.project.packages import packages_installed, packages_of_project
+from ...source.project.pins import installed_by, pins_of_project
 from ...source.project.printed import printed_by
 from ..stand_ins.command_line.project import project_files, project_sources
 from ..world.packages import missing_packages

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from porter.releases.versions import key
-from porter.source.project.pins import packages_installed, packages_of_project
+from porter.source.project.packages import packages_installed, packages_of_project
 from porter.validate.environments.choose import imported_packages, keeps_dropout, source_python, wanted_releases
 from porter.validate.environments.make import _kept, constraints, name_of
 from porter.validate.environments.sets import era_of, release_sets, wanted_for

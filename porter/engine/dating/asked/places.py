@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from ....releases.history import LIBRARIES, history
-from ....releases.versions import Pin, can_meet, fits
+from ....releases.versions import can_meet, exact_of, fits
 from ....runtime.facts.field_tables import at_version, version_key
 from ....source.launch.launched_with import given_by_launches
 from ....source.project.pins import (
     INSTALLED,
     PRINTED,
     SCRIPT,
-    Around,
+    Against,
     Asked,
-    around_script,
     asked_by_siblings,
     asked_of_project,
     spelled,
 )
 from ....source.project.printed import Shown
+from ....source.project.release_files import Around, around_script
 from ....source.project.run_files import files_of_runs, notebooks_beside
 from ....source.project.usual.ways import imports_usually
 from ...packs.said_by_packs import dated_library, title_of
@@ -50,14 +50,14 @@ def asked_for(porting: Training, library: str) -> Iterator[Asked]:
     what is asked for, or on what the same place asks for of another library: its releases are of one day."""
     places = _places_out_of_reach(porting)
     for asked in _asked(porting, library):
-        wrong, other = _out_of_reach(porting, library, asked), ""
-        if not wrong and asked.where in places:
-            other, wrong = places[asked.where]
+        against, other = _out_of_reach(porting, library, asked), ""
+        if against is None and asked.where in places:
+            other, against = places[asked.where]
             other = other if other != f" beside {spelled(library, asked.pins)}" else ""
-        if not wrong and asked.left:
-            wrong = _of_another_day(porting).get(asked.where, [])
-        if wrong and not asked.against:
-            asked = replace(asked, against=", ".join(wrong[:4]), beside=other)
+        if against is None and asked.left:
+            against = _of_another_day(porting).get(asked.where)
+        if against is not None and asked.against is None:
+            asked = replace(asked, against=against, beside=other)
         yield asked
 
 
@@ -74,29 +74,32 @@ def said_by_tables(porting: Training, key: str) -> dict[str, Mapping[str, Any]]:
     return {head["library"]: head[key] for head in heads if key in head}
 
 
-def _places_out_of_reach(porting: Training) -> dict[str, tuple[str, list[str]]]:
+def _places_out_of_reach(porting: Training) -> dict[str, tuple[str, Against]]:
     """The places that ask for nothing of a library that the script can run on, each with what that is (` beside
     transformers==4.51.3`) and what speaks against it: a lock file that came later, another script's requirements, the
     outputs of a run that failed or of older cells."""
     if OUT_OF_REACH not in porting.answers:
-        found: dict[str, tuple[str, list[str]]] = {}
+        found: dict[str, tuple[str, Against]] = {}
         for library in (*SOURCES, *beside(porting, dated_library(porting.packs))):
-            asks: dict[str, list[tuple[str, list[str]]]] = {}
+            asks: dict[str, list[tuple[str, Against | None]]] = {}
             all_asked = _asked(porting, library)
             for asked in all_asked:
-                wrong = _out_of_reach(porting, library, asked) or _against_script(library, asked, all_asked)
-                wrong = wrong or _against_outputs(porting, library, asked, all_asked)
-                asks.setdefault(asked.where, []).append((f" beside {spelled(library, asked.pins)}", wrong))
-            found |= {where: all_wrong[-1] for where, all_wrong in asks.items() if all(wrong for _, wrong in all_wrong)}
+                against = _out_of_reach(porting, library, asked) or _against_script(library, asked, all_asked)
+                against = against or _against_outputs(porting, library, asked, all_asked)
+                asks.setdefault(asked.where, []).append((f" beside {spelled(library, asked.pins)}", against))
+            for where, each in asks.items():
+                last, against = each[-1]
+                if against is not None and all(wrong is not None for _, wrong in each):
+                    found[where] = last, against
         porting.answers[OUT_OF_REACH] = found
-    places: dict[str, tuple[str, list[str]]] = porting.answers[OUT_OF_REACH]
+    places: dict[str, tuple[str, Against]] = porting.answers[OUT_OF_REACH]
     return places
 
 
-def _of_another_day(porting: Training) -> dict[str, list[str]]:
+def _of_another_day(porting: Training) -> dict[str, Against]:
     """What runs have left of another day than what the project asks for now, each with what speaks against it."""
     if ANOTHER_DAY not in porting.answers:
-        found: dict[str, list[str]] = {}
+        found: dict[str, Against] = {}
         places = _places_out_of_reach(porting)
         for library in (*LIBRARIES, *beside(porting, dated_library(porting.packs))):
             asks = _asked(porting, library)
@@ -110,13 +113,13 @@ def _of_another_day(porting: Training) -> dict[str, list[str]]:
                 decides = (each for each in counted if exact_of(each.pins) or not can_meet([*each.pins, *asked.pins]))
                 other = next(decides, None)
                 if other is not None and not can_meet([*other.pins, *asked.pins]):
-                    found[asked.where] = [f"{other.where} ({spelled(library, other.pins)})"]
+                    found[asked.where] = _against(other, library)
         porting.answers[ANOTHER_DAY] = found
-    another: dict[str, list[str]] = porting.answers[ANOTHER_DAY]
+    another: dict[str, Against] = porting.answers[ANOTHER_DAY]
     return another
 
 
-def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
+def _out_of_reach(porting: Training, library: str, asked: Asked) -> Against | None:
     """What the script uses and the releases lack that are asked for.
 
     Nothing where all releases lack something of it.
@@ -133,31 +136,32 @@ def _out_of_reach(porting: Training, library: str, asked: Asked) -> list[str]:
     able, exact = releases_with_all(porting, dated), exact_of(asked.pins)
     newest = beside(porting, dated).get(library)
     if newest is None or exact is None or not able:
-        return []
+        return None
     later = [version for first, version in newest.items() if version_key(first) > version_key(exact)]
     limit = min(later, key=version_key, default=None)  # of the next that are known: somewhat newer than it may be
     if limit is None or version_key(able[0]) <= version_key(limit):
-        return []
+        return None
     return _said(uses, contradictions(porting, dated, at_version(newest, exact) or limit))
 
 
-def _needed_by_dated(porting: Training, library: str, asked: Asked) -> list[str]:
+def _needed_by_dated(porting: Training, library: str, asked: Asked) -> Against | None:
     """What every TRL with all that the script uses needs to be installed, where the one release that is asked for is
     older: another script's requirements. Nothing where the same place asks for TRL, too, or has shown what ran."""
     dated = dated_library(porting.packs)
     exact, able = exact_of(asked.pins), releases_with_all(porting, dated)
     if library == dated or exact is None or asked.shown:
-        return []
+        return None
     if any(each.where == asked.where for each in _asked(porting, dated)):
-        return []
+        return None
     bounds = {release: bound for release in able if (bound := history().least(dated, release, library)) is not None}
     if not bounds or len(bounds) < len(able):
-        return []
+        return None
     first = min(bounds, key=version_key)
     if any(version_key(bound) <= version_key(exact) for bound in bounds.values()):
-        return []
+        return None
     first_able = f"{title_of(porting.packs, dated)} {first}"
-    return [f"what {first_able}, the first with all that the script uses, needs: {library}>={bounds[first]}"]
+    said = f"what {first_able}, the first with all that the script uses, needs: {library}>={bounds[first]}"
+    return Against(said, unable=True)
 
 
 def texts_around(porting: Training) -> list[tuple[str, str]]:
@@ -167,13 +171,13 @@ def texts_around(porting: Training) -> list[tuple[str, str]]:
     return [(SCRIPT, porting.module.text), *around.files]
 
 
-def _said(uses: str, lacking: list[str]) -> list[str]:
-    return [f"{uses}{lacking[0]}", *lacking[1:]] if lacking else []
+def _said(uses: str, lacking: list[str]) -> Against | None:
+    return Against(f"{uses}{', '.join(lacking[:4])}", unable=True) if lacking else None
 
 
-def exact_of(pins: Sequence[Pin]) -> str | None:
-    """The one release that pins ask for; None for a range."""
-    return next((version for sign, version in pins if sign.startswith("==")), None)
+def _against(other: Asked, library: str) -> Against:
+    """What another place asks for speaks against it."""
+    return Against(f"{other.where} ({spelled(library, other.pins)})", exact=exact_of(other.pins) is not None)
 
 
 def release_of(porting: Training, library: str) -> str | None:
@@ -181,26 +185,26 @@ def release_of(porting: Training, library: str) -> str | None:
     return next((exact for _, pins in pins_for(porting, library) if (exact := exact_of(pins)) is not None), None)
 
 
-def _against_script(library: str, asked: Asked, all_asked: Sequence[Asked]) -> list[str]:
+def _against_script(library: str, asked: Asked, all_asked: Sequence[Asked]) -> Against | None:
     """What the script itself installs of a library, where another release has run: that was with older cells."""
     own = next((each.pins for each in all_asked if each.where == SCRIPT), None)
     if own is None or not asked.shown or asked.left or asked.where in OF_PIP or can_meet([*own, *asked.pins]):
-        return []
-    return [f"what the script installs: {spelled(library, own)}"]
+        return None
+    return Against(f"what the script installs: {spelled(library, own)}", exact=exact_of(own) is not None)
 
 
-def _against_outputs(porting: Training, library: str, asked: Asked, all_asked: Sequence[Asked]) -> list[str]:
+def _against_outputs(porting: Training, library: str, asked: Asked, all_asked: Sequence[Asked]) -> Against | None:
     """What only later releases print, in the outputs of the very notebook, where a file beside it asks for an older
     one: it hasn't run on that. What the script itself installs counts more, as `_against_script` has it."""
     if asked.where == SCRIPT or asked.shown or asked.left:
-        return []
+        return None
     for each in all_asked:
         is_told = each.shown and not each.left and all(sign in (">", ">=") for sign, _ in each.pins)
         if not is_told or can_meet([*each.pins, *asked.pins]):
             continue
         if not _out_of_reach(porting, library, each) and not _against_script(library, each, all_asked):
-            return [f"{each.where} ({spelled(library, each.pins)})"]
-    return []
+            return _against(each, library)
+    return None
 
 
 def _asked(porting: Training, library: str) -> list[Asked]:

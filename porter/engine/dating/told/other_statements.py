@@ -6,7 +6,6 @@ and nobody can tell by the files which of them the GPU machine had.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,8 +23,6 @@ from ..evidence.used import SOURCES
 from .other_releases import FIX, trained_otherwise
 
 OTHERWISE = "what asks for another release"  # and, behind a point, of which library: the key of what is said of it
-CANNOT_RUN = re.compile(r"\b(?:script|cells) uses?\b")
-EXACT = "=="
 MOST = 3  # places that are named
 TOLD = "releases that are stated, too"
 
@@ -48,11 +45,6 @@ def say_other_statements(porting: Porting) -> None:
             pack = dating_pack(porting.packs)
             fix = FIX.format(title=pack.title, option=pack.release_option)
             porting.find(site.rule, "warning", message, fix, site.line, site.column, False)
-
-
-def is_out_of_reach(asked: Asked) -> bool:
-    """Whether the script can't have run on what is asked for."""
-    return CANNOT_RUN.search(asked.against) is not None
 
 
 def kind_of(asked: Asked) -> str:
@@ -87,11 +79,11 @@ def _others(porting: Training, library: str, read: str) -> Iterator[tuple[str, A
         return  # it has run
     for asked in asks:
         fitting = [one for one in record.releases(library) if all(fits(one, *pin) for pin in asked.pins)]
-        if asked.sibling or is_out_of_reach(asked) or read in fitting:
+        if asked.sibling or read in fitting or (asked.against is not None and asked.against.unable):
             continue
         if counted is not None and kind_of(asked) == kind_of(counted):
             continue  # of another use: the one that speaks of the script counts
-        if asked.against and EXACT not in asked.against:
+        if asked.against is not None and not asked.against.exact:
             continue  # of before or after a range that the project declares: it's out of date
         out = [one for one in fitting if day is None or record.date(library, one) <= day]
         if fitting:

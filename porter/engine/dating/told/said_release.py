@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....recipe import Severity
 from ....releases.history import history
-from ....releases.versions import can_meet, fits
+from ....releases.versions import can_meet, exact_of, fits
 from ....runtime.facts.field_tables import version_key
 from ....runtime.facts.releases import release
 from ....source.project.pins import spelled
@@ -12,11 +12,11 @@ from ...packs.said_by_packs import dated_library, loader, title_of
 from ...script.sites import Site
 from ...script.training import Training
 from ..asked.between_releases import commits_asked
-from ..asked.places import asked_for, beside, exact_of, pins_for, release_of
+from ..asked.places import asked_for, beside, pins_for, release_of
 from ..evidence.days import latest_day, said_last_day
 from ..evidence.used import SOURCES, contradictions, releases_with_all
 from .other_releases import READ_AS
-from .other_statements import OTHERWISE, is_out_of_reach, kind_of
+from .other_statements import OTHERWISE, kind_of
 
 
 def say_release(porting: Training) -> None:
@@ -74,15 +74,15 @@ def _say_passed_over(porting: Training, site: Site) -> None:
     messages: dict[tuple[str, str, str], list[str]] = {}
     for library in dict.fromkeys((*SOURCES, *beside(porting, dated_library(porting.packs)))):
         for asked in asked_for(porting, library):
-            if not asked.against:
+            if asked.against is None:
                 counted.add(asked.where)
             elif asked.sibling:
                 continue  # of another script: nothing has to agree
             elif asked.where not in {*counted, *said} and (library in SOURCES or asked.shown):
                 said.add(asked.where)
                 release = f"{':' if asked.shown else ' asks for'} {spelled(library, asked.pins)}{asked.beside}"
-                key = "" if is_out_of_reach(asked) else f"{OTHERWISE}.{library}"
-                messages.setdefault((release, asked.against, key), []).append(asked.where)
+                key = "" if asked.against.unable else f"{OTHERWISE}.{library}"
+                messages.setdefault((release, asked.against.said, key), []).append(asked.where)
     for (release, against, key), places in messages.items():
         others = f" and {len(places) - 1} more like it" if len(places) > 1 else ""
         message = f"{places[0]}{others}{release}, which goes against {against}: not read."
