@@ -187,8 +187,8 @@ class Recipe:
         return replace(self, values={**self.values, **values})
 
     def with_findings(self, findings: Iterable[Finding]) -> Recipe:
-        """A copy with `findings` appended."""
-        return replace(self, findings=(*self.findings, *findings))
+        """A copy with `findings` among its own, by their lines."""
+        return replace(self, findings=tuple(sorted((*self.findings, *findings), key=lambda each: each.line)))
 
     def to_json(self) -> str:
         """The recipe as indented JSON; `from_json` reads it back, equal."""

@@ -103,13 +103,7 @@ def left_modules(changed: Mapping[Path, str]) -> list[ProjectModule]:
         module = pending.pop(0)
         used: tuple[set[str], set[str]] | None = None  # known once, where something of the project is imported
         for name, alias in [each for node in module.imported for each in aliases_of(node)]:
-            found = find_project_file(str(module.file), name) if name.partition(".")[0] not in OURS else None
-            read = [*_read_for(*found)] if found is not None else []
-            if name.startswith(".") and not name.startswith(".."):
-                read = [(file, (Path(module.shown).parent / shown).as_posix()) for file, shown in read]
-            if name.startswith(".") and module.changed:
-                read = [*_packages_of(module.file), *read]
-            for file, shown in read:
+            for file, shown in _read_by(module, name):
                 is_new = file not in known
                 if is_new and len(known) < MOST_FILES:
                     named, by = (name, "") if module.changed else ("", module.shown)
@@ -123,6 +117,15 @@ def left_modules(changed: Mapping[Path, str]) -> list[ProjectModule]:
                 if (is_new or taken) and other not in pending:
                     pending.append(other)
     return [module for module in known.values() if not module.changed]
+
+
+def _read_by(module: ProjectModule, name: str) -> list[tuple[Path, str]]:
+    """The project's files that Python runs for an import of `name` in a module, as they are shown."""
+    found = find_project_file(str(module.file), name) if name.partition(".")[0] not in OURS else None
+    read = [*_read_for(*found)] if found is not None else []
+    if name.startswith(".") and not name.startswith(".."):
+        read = [(file, (Path(module.shown).parent / shown).as_posix()) for file, shown in read]
+    return [*_packages_of(module.file), *read] if name.startswith(".") and module.changed else read
 
 
 def _taken(module: ProjectModule, alias: ast.alias, names: set[str], held: set[str]) -> set[str]:

@@ -41,11 +41,12 @@ def say_own_modules(porting: Porting, modules: Sequence[ProjectModule]) -> None:
             _say(porting, module, _line(porting, module.named) if module.named else 1)
 
 
-def needed_by_module(script: Module, module: ProjectModule) -> dict[str, str]:
-    """The packages of the GPU's side that a module needs, each with what of it asks for it; "" for all of it."""
+def needed_by_module(script: Module, module: ProjectModule, *, when_imported: bool = False) -> dict[str, str]:
+    """The packages of the GPU's side that a module needs, each with what of it asks for it; "" for all of it. With
+    `when_imported` without what only its functions ask for."""
     facts, packages = facts_of(script), absent_packages(script)
     found: dict[str, str] = {}
-    for where, node in [*(("", each) for each in module.at_top), *module.inside]:
+    for where, node in [*(("", each) for each in module.at_top), *(() if when_imported else module.inside)]:
         for name in _imported(node):
             if (root := name.partition(".")[0]) in packages:
                 found.setdefault(root, where and f"in {where}")

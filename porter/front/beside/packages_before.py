@@ -17,8 +17,9 @@ from ...engine.assembling.own_modules import needed_by_module
 from ...port import Port
 from ...recipe import Finding
 from ...source.module import Module
+from .renamed_imports import SUFFIX
 
-RULE, SUFFIX = "TP001", "_tunix"
+RULE = "TP001"
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,9 @@ def run_before(path: Path, module: Module, port: Port) -> list[Before]:
     told = [finding.message for each in (port, *port.modules) for finding in each.findings if finding.rule == RULE]
     found: list[Before] = []
     for left in left_modules(written):
-        needs = [name for name, where in needed_by_module(module, left).items() if where[:3] != "in "]
-        new = tuple(
-            name for name in needs if not any(text.startswith(f"{left.shown} ") and name in text for text in told)
-        )
+        about = [text for text in told if text.startswith(f"{left.shown} ")]
+        needs = needed_by_module(module, left, when_imported=True)
+        new = tuple(name for name in needs if not any(name in text for text in about))
         if new:
             found.append(Before(left.shown, left.by, new))
     return found
@@ -51,7 +51,7 @@ def said_before(port: Port, before: Sequence[Before]) -> Port:
     """The port, with a finding for each of these files."""
     if not before:
         return port
-    findings = [*port.recipe.findings]
+    findings = []
     for each in before:
         whose = f", which {each.by} imports" if each.by else ""
         message = f"{each.shown}{whose}, runs as it is before what the port imports of the project, and imports "
@@ -59,4 +59,4 @@ def said_before(port: Port, before: Sequence[Before]) -> Port:
         home = each.by or each.shown
         fix = f"Take that import out of {home}, or install {' and '.join(each.needs)} where the port runs."
         findings.append(Finding(RULE, "warning", message, fix, 1, 1))
-    return replace(port, recipe=replace(port.recipe, findings=tuple(sorted(findings, key=lambda each: each.line))))
+    return replace(port, recipe=port.recipe.with_findings(findings))

@@ -19,6 +19,7 @@ from ...source.parsing import parse_module
 from ...text.edit import Edit
 from ...text.edits import apply_edits
 
+SUFFIX = "_tunix"  # of the name of a module's port
 RULE, REASON = "TP001", "the port of that module, which is written beside this file"
 FROM = re.compile(r"from[ \t]+([.\w]+)(?=\s)")
 

@@ -26,11 +26,10 @@ from ...source.project.modules import find_project_file
 from .ends_in_modules import ends_in_modules, with_ends
 from .packages_before import run_before, said_before
 from .reached_code import ReachedCode
-from .renamed_imports import Renaming, renamed
+from .renamed_imports import SUFFIX, Renaming, renamed
 from .trained_elsewhere import say_trained_elsewhere
 
 RANKS = {"ported": 0, "partial": 1}
-SUFFIX = "_tunix"
 MOST_SAID = 3  # findings of a module that the script's report has, too
 RULE = "TP001"
 LISTED = re.compile(r"install|# /// script")
@@ -113,9 +112,7 @@ def with_modules(tree: SourceTree, script: Path, whole: Port) -> Port | None:
     used = _used(names, {file: port.after for file, port in ports.items()})
     modules = [replace(ports[file], beside=f"{name}.py") for file, name in names.items() if file in used]
     said = [_said(renaming, file, name if file in used else None, ports[file]) for file, name in names.items()]
-    recipe = ports[script].recipe
-    recipe = replace(recipe, findings=tuple(sorted((*recipe.findings, *said), key=lambda each: each.line)))
-    return replace(ports[script], recipe=recipe, modules=tuple(modules))
+    return replace(ports[script], recipe=ports[script].recipe.with_findings(said), modules=tuple(modules))
 
 
 def _needed(tree: SourceTree, script: Path, whole: Port) -> dict[Path, Port]:
