@@ -21,16 +21,14 @@ CHOSEN = ("transformers and accelerate of the row order",)
 
 def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
     """The accelerate beside the releases of `versions` and how it is known; None where all order rows as today's."""
-    pinned = _pinned(porting, versions)
-    asked: dict[str, Sequence[Pin]] = {"accelerate": within_known("accelerate", pinned)} if pinned else {}
-    for library in _told(porting, versions):
-        version, _, why = versions.get(library, "newest table").partition(" ")
-        if "of the day of TRL" in why and library == "transformers":
-            asked[library] = pins_of(f"<{SETTLED}") if version_key(version) < version_key(SETTLED) else []
-        elif version[:1].isdigit() and "newest table" not in why:
-            asked[library] = pins_of(f"=={version}")
-    if "transformers" not in asked or not asked["transformers"]:
+    pinned, asked = _pinned(porting, versions), _asked(porting, versions)
+    if "transformers" not in asked:
         return None
+    version, _, why = versions["transformers"].partition(" ")
+    if "of the day of TRL" in why:
+        if version_key(version) >= version_key(SETTLED):
+            return None
+        asked["transformers"] = pins_of(f"<{SETTLED}")
     try:
         chosen, day = _chosen(porting, asked)
     except ValueError:  # a release that isn't recorded
@@ -65,6 +63,17 @@ def _chosen(porting: Training, asked: Mapping[str, Sequence[Pin]]) -> tuple[dict
     return (choose(uses, {**asked, "accelerate": [("==", out[-1])]}), day) if out else (chosen, None)
 
 
+def _asked(porting: Training, versions: Mapping[str, str]) -> dict[str, Sequence[Pin]]:
+    """What is pinned of accelerate, and the releases of the other libraries that are told."""
+    pinned = _pinned(porting, versions)
+    asked: dict[str, Sequence[Pin]] = {"accelerate": within_known("accelerate", pinned)} if pinned else {}
+    for library in _told(porting, versions):
+        version, _, why = versions.get(library, "newest table").partition(" ")
+        if version[:1].isdigit() and "newest table" not in why:
+            asked[library] = pins_of(f"=={version}")
+    return asked
+
+
 def _told(porting: Training, versions: Mapping[str, str]) -> Sequence[str]:
     """The libraries whose releases tell the day: not TRL, where the script has none, and transformers' is known."""
     known = versions.get("transformers", "newest table")
@@ -83,14 +92,8 @@ def _pinned(porting: Training, versions: Mapping[str, str]) -> list[Pin]:
 
 def accelerate_beside(porting: Training) -> str:
     """The accelerate that the script ran with: pinned, or that of the day of the other releases."""
-    pinned = _pinned(porting, porting.versions)
-    asked: dict[str, Sequence[Pin]] = {"accelerate": within_known("accelerate", pinned)} if pinned else {}
-    for library in _told(porting, porting.versions):
-        version, _, why = porting.versions.get(library, "newest table").partition(" ")
-        if version[:1].isdigit() and "newest table" not in why:
-            asked[library] = pins_of(f"=={version}")
     try:
-        return _chosen(porting, asked)[0]["accelerate"].version
+        return _chosen(porting, _asked(porting, porting.versions))[0]["accelerate"].version
     except ValueError:  # a release that isn't recorded
         return history().releases("accelerate")[-1]
 

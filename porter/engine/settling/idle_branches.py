@@ -45,9 +45,8 @@ def drop_idle_branches(porting: Porting) -> None:
         asked = [test for test, _, _ in branches[kept:] if test is not None]
         if kept < len(branches) and all(_only_asks(porting, test) for test in asked):
             blocks = [block for _, block, _ in branches[kept:]]
-            if not any(edit.part for block in blocks for edit in porting.within(block)) and not _trains(
-                porting, blocks
-            ):
+            answered = any(edit.part for block in blocks for edit in porting.within(block))
+            if not answered and not _trains(porting, blocks):
                 _drop(porting, holder, branches[kept][2] if kept else holder)
 
 
