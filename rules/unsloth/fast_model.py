@@ -1,7 +1,7 @@
 """Unsloth: `FastLanguageModel.from_pretrained`, which gives (model, tokenizer), and its `get_peft_model`.
 
-What Unsloth decides itself is decided here as it does: 4 bits unless the call says no, bfloat16 where no type is
-given. Its trainers: `patched_defaults.py`.
+What Unsloth decides itself is decided here as it does: 4 bits unless the call says no. Its trainers:
+`patched_defaults.py`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,13 @@ def filled(site: Site, porting: Training) -> None:
 
 
 def _read_model(porting: Training, site: Site) -> None:
-    """What Unsloth makes of the keywords: weights' type, quantisation, checkpointing."""
+    """What Unsloth makes of the keywords: quantisation, checkpointing."""
     identifier = porting.value("model.id")
     named = identifier.literal if identifier is not None and identifier.known else None
     if isinstance(named, str) and (copied := ENDS_OTHERWISE.fullmatch(named)):
         message = f"Unsloth loads its own copy of {named}, with <end_of_turn> as the tokenizer's eos_token, not <eos>."
         fix = f"Name unsloth/{copied[1]}: the port then has that tokenizer, too."
         porting.find("TP703", "warning", message, fix, site.line, site.column)
-    dtype = porting.value("model.dtype")
-    if dtype is None or dtype.is_literal(None):
-        porting.fill({"model.dtype": Value("default", "'bfloat16'", dtype.origin if dtype else None)})
     _read_bits(porting)
     held = porting.value(QUANTIZATION)
     if identifier is not None and not identifier.known and (held is None or not held.is_literal("nf4")):

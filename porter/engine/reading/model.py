@@ -36,7 +36,7 @@ from ..steps.step import Phase, step
 from .checkpoints.saved_adapters import is_frozen_adapter
 from .checkpoints.stored_weights import read_stored_weights
 from .pack_readings import settle
-from .precision import loads_float32, read_precision
+from .precision import loads_float32, read_precision, read_unsaid_type
 from .quantization import quantization_value, read_quantization
 
 SETTINGS = re.compile(r"(?i)arg|cfg|conf|setting|param|opt|flag|\bhp\b|script|spec")  # whose `.model` is a name
@@ -268,6 +268,7 @@ def _read_loading(porting: Training, site: Site, versions: Mapping[str, str]) ->
     fill_site(porting, site, rule, versions)
     fill_defaults(porting, rule, versions)
     _check_named(porting, site)
+    read_unsaid_type(porting, site)
     settle(porting, site)
     if site.qualified in facts_of(porting.module).loads_pair:
         read_stored_weights(porting)

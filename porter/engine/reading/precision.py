@@ -180,24 +180,39 @@ def under_autocast(porting: Training) -> bool:
     return bf16 is True or fp16 is True or (bf16 is None and fp16 is not True)
 
 
-def default_type(porting: Training) -> str:
-    """In what from_pretrained loads weights of which nothing is said: float32, "auto" from transformers 5 on."""
-    return "float32" if _none_is_float32(porting) else "auto"
+def default_type(porting: Training, site: Site | None) -> str:
+    """In what a call loads weights of which nothing is said, or None: as its library says (`unsaid_type` in the head
+    of its table), else float32, "auto" from transformers 5 on."""
+    own = unsaid_type(porting, site)
+    return own or ("float32" if _none_is_float32(porting) else "auto")
+
+
+def unsaid_type(porting: Training, site: Site | None) -> str:
+    """The type that the library of a call loads weights in where it is given none; "" where transformers decides it."""
+    return str(table_of(porting, site).head.get("unsaid_type", "")) if site is not None else ""
+
+
+def read_unsaid_type(porting: Training, site: Site) -> None:
+    """The type in which the library of a call loads weights where it is given none."""
+    dtype, unsaid = porting.value("model.dtype"), unsaid_type(porting, site)
+    if unsaid and (dtype is None or dtype.is_literal(None)):
+        porting.fill({"model.dtype": Value("default", repr(unsaid), dtype.origin if dtype else None)})
 
 
 def chosen_type(porting: Training, site: Site | None, dtype: Value) -> str:
-    """The code of a type that is decided when the script runs; None is float32 where the source's transformers loads
-    it so."""
+    """The code of a type that is decided when the script runs; None is the type that the source's library loads it
+    in: Unsloth bfloat16, transformers before 5 float32."""
     code = dtype.text or dtype.code
     argument = site.argument(*type_keywords(porting.packs)) if site is not None else None
-    if not _none_is_float32(porting):
+    unsaid = default_type(porting, site)
+    if unsaid == "auto" or (argument is not None and is_something(porting.module, argument.node)):
         return code
-    if argument is not None and (not argument.certain or is_something(porting.module, argument.node)):
+    if argument is not None and not argument.certain and not unsaid_type(porting, site):
         return code  # what a dictionary may lack has its default there
     if usual_value(code, porting.module.python, Path(porting.module.path)) is not None:
         return code  # the default of an argument or a field
     code = type_name(code, constants(porting.module))
-    return f'{operand(code)} or "float32"'
+    return f'{operand(code)} or "{unsaid}"'
 
 
 def _none_is_float32(porting: Training) -> bool:

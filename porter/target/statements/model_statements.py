@@ -228,7 +228,7 @@ def _types(porting: Porting, site: Site) -> list[Arg]:
         chosen = type_name(chosen_type(porting, site, given), constants(porting.module))
         return [said_by(porting, [dtype], Arg(chosen, "dtype"))]
     said = None if given is None or given.is_literal(None) else str(given.literal).removeprefix("torch.")
-    name = said or default_type(porting)
+    name = said or default_type(porting, site)
     compute = ""
     if name == "float16":
         name = "bfloat16"  # what a TPU computes in
