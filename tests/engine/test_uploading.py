@@ -169,11 +169,24 @@ def test_every_keyword_of_these_calls_has_a_fate() -> None:
             "upload nothing: rt.push_to_hub does",
         ),
         ("trainer.train()\ntrainer.save_model('a', brand_new=1)", "the port's call takes no such argument."),
+        ("trainer.train()\ntrainer.model.save_pretrained('a', **best)", "(..., **best): what it holds is not known"),
+        ("trainer.train()\ntrainer.evaluate(**best)", "(..., **best): what it holds is not known"),
     ],
 )
 def test_what_these_calls_can_not_do_is_named(end: str, said: str) -> None:
     found = ported(end)
     assert [finding.message for finding in found.findings if said in finding.message] and found.status == "partial"
+
+
+def test_what_a_save_keeps_for_an_upload_goes_where_nothing_is_uploaded() -> None:
+    found = ported("trainer.train()\ntrainer.model.save_pretrained('a', save_adapter=True, token=best)")
+    assert found.status == "ported" and fates(found, "save_pretrained") == {
+        "save_adapter": "dropped",
+        "token": "dropped",
+    }
+    assert (
+        ported("trainer.train()\ntrainer.model.save_pretrained('a', token=best, push_to_hub=True)").status == "partial"
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,15 @@ from .training import Training
 def say_keywords(porting: Training, site: Site, fates: Mapping[str, tuple[str, str, str]], *said: str) -> None:
     """A row for every argument of the call but those in `said`: its fate, where it went, and why.
 
-    One that `fates` doesn't know is left to a person, as is one whose fate is `manual`.
+    One that `fates` doesn't know is left to a person, as is one whose fate is `manual`, and what `**settings` holds
+    where the file doesn't say.
     """
     method = site.qualified.rsplit(".", 1)[-1].removesuffix("()")
+    if site.unknown_keywords:
+        message = (
+            f"{method}(..., {site.unknown_keywords}): what it holds is not known at port time, and isn't in the port."
+        )
+        porting.find(site.rule, "error", message, "Name the keywords in the call.", site.line, site.column)
     for argument in site.arguments:
         if argument.name in said:
             continue

@@ -70,7 +70,8 @@ def apply(site, porting):
     new = f"{function}({', '.join(arguments)})"
     reason = "the adapter as PEFT writes it" if lora else "the weights as transformers writes them"
     porting.replace(site, new + upload, reason)
-    say_keywords(porting, site, {**SETTLED, **_of_tokenizers(site, porting)}, "output_dir", "save_directory")
+    fates = {**_of_uploads(site), **SETTLED, **_of_tokenizers(site, porting)}
+    say_keywords(porting, site, fates, "output_dir", "save_directory")
     if site.qualified == "@model.save_pretrained()" and is_named_base(porting, site):
         say_named_base(porting, site, "save_pretrained")
 
@@ -99,6 +100,15 @@ def _named(site, porting):
     by_place = {f"argument {index}": name for index, name in enumerate(names, start=2)}
     named = (replace(argument, name=by_place.get(argument.name, argument.name)) for argument in site.arguments)
     return replace(site, arguments=tuple(named))
+
+
+def _of_uploads(site):
+    """`model.save_pretrained(folder, token=TOKEN, save_adapter=True)`: what PEFT and transformers don't know by name
+    they keep for an upload, which `push_to_hub=True` alone asks for."""
+    if site.qualified == "@trainer.save_model()":
+        return {}
+    named = [argument.name for argument in site.arguments if argument.name.isidentifier()]
+    return dict.fromkeys(named, ("dropped", "", "save_pretrained reads past it where it uploads nothing"))
 
 
 def _of_tokenizers(site, porting):
