@@ -1,6 +1,11 @@
 """What only replaced code used: functions of DeepSpeed and torch, device maps, gathered weights."""
 
+from pathlib import Path
+
 import pytest
+
+from porter.front.beside.with_modules import port_with_modules
+from porter.port import Options
 
 from .porting import port, sft_script
 
@@ -100,3 +105,28 @@ def test_a_setting_goes_with_the_last_that_read_it(line: str, gone: bool) -> Non
         False,
     )
     assert "\nlast = 1\n" in after, "the source never read it: it is the user's"
+
+
+HELPER = """\
+def memory():
+    if torch.cuda.is_available():
+        return {"allocated": torch.cuda.memory_allocated()}
+"""
+
+
+def test_a_helper_of_the_gpu_goes_where_the_script_is_ported_with_its_modules(tmp_path: Path) -> None:
+    """That of the script; a module may have other callers, and nothing is said of what the port calls no more."""
+    load = 'return AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")'
+    told = 'print(memory()["allocated"])'
+    head = "import torch\nfrom transformers import AutoModelForCausalLM"
+    module = f"{head}\n\n\n{HELPER}\n\ndef load():\n    {told}\n    {load}\n"
+    (tmp_path / "loading.py").write_text(module)
+    text = sft_script(f"{HELPER}\n{told}", imports="import torch\nfrom loading import load")
+    text = text.replace('AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")', "load()")
+    (tmp_path / "train.py").write_text(text)
+    ported = port_with_modules(tmp_path / "train.py", Options())
+    assert ported.status == "ported", ported.findings
+    assert "torch" not in ported.after and "memory" not in ported.after
+    (other,) = ported.modules
+    assert "def memory():" in other.after and "print(" not in other.after
+    assert not [each for each in (*ported.findings, *other.findings) if each.rule == "TP526"]

@@ -28,9 +28,9 @@ ASKS = re.compile(r"int|str|dict|os\.(getenv|environ\.get)")
 def drop_unused_functions(porting: Porting) -> None:
     """Take out functions of a GPU library that only replaced code called; repeated, as they call one another."""
     module = porting.module
-    if isinstance(module, Merged):  # another file may call them
-        return
     functions = _of_gpu_libraries(porting)
+    if isinstance(module, Merged):  # those of modules are other scripts', too
+        functions = [each for each in functions if module.span(each)[0] >= module.parts[-1].start]
     again = bool(functions)
     while again:
         spans, written = Spans((edit.start, edit.end) for edit in porting.edits), porting.written_words()

@@ -7,49 +7,43 @@
     found = memory()
     print(f"{found['allocated']} bytes")
 
-A TPU machine gets None there, which has no parts: lines that only tell of it go, others are errors. So is what reads a
-variable that nothing sets but such a condition.
+A TPU machine gets None there, which has no parts: lines that only tell of it go, with the variable that nothing else
+reads; others are errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import asks_for_gpu, calls_of, function_around, inside, only_logs, shortened, speaks_of_gpu
+from porter.packs.script import calls_of, function_around, inside, only_logs, shortened, speaks_of_gpu
 
 from ..gpus_left._reached import is_reached
-from ._gpu_questions import is_question, on_gpu
+from ._lacking import Lack, key_of, lacking
 from .gpu_reports import LOGS, PLAIN
 
 PART_OF = "TP526"
 REASON = "tells of a GPU"
 FIX = "Take out what needs an answer of the GPU, or let the function give one."
-FIX_UNSET = "Give it a value in front of the condition, or take out what needs it."
-EMPTY = ("{}", "[]", "()", "dict()", "list()", "tuple()", '""', "''")
 NEEDS = frozenset("round len float int sum max min abs dict list sorted tuple".split())  # that None ends
 MAX_DEPTH = 4  # functions that give back what another gives
 
 
-@dataclass(frozen=True)
-class Lack:
-    """What a function gives without a GPU: `None`, something empty, or a dictionary without `keys`."""
-
-    function: cst.FunctionDef
-    given: str
-    keys: frozenset[str] = frozenset()
-
-
 @step(Phase.ANSWER, reads=("gpu answers", "gpu capabilities"), fills=("claimed names",))
 def drop_what_tells_of_it(porting: Porting) -> None:
-    """Lines that print or log nothing but what such a function gives back."""
+    """Lines that print or log nothing but what such a function gives back, and variables that they alone read."""
+    module = porting.module
     for use, _, names in _endings(porting):
         line = _telling(porting, use, names)
-        if line is not None and not porting.covered(porting.module.span(line)[0]):
+        if line is None:
+            continue
+        if not porting.covered(module.span(line)[0]):
             porting.remove_statement(line.value, PART_OF, REASON)
+        made = module.single_binding(use) if names else None
+        if made is not None and made.value is not None and _is_unread(porting, use):
+            porting.remove_statement(made.value, PART_OF, REASON)
 
 
 @step(Phase.NAME, reads=("gpu tests",), fills=("claimed names",))
@@ -65,26 +59,16 @@ def name_what_ends(porting: Porting) -> None:
             porting.find(PART_OF, "error", f"{message}the port ends here.", FIX, *module.location(use))
 
 
-@step(Phase.NAME, reads=("gpu tests",), fills=("claimed names",))
-def name_what_is_unset(porting: Porting) -> None:
-    """An error where the port reads a variable that it sets only where there is a GPU."""
-    module = porting.module
-    for holder in [node for node in module.parents if isinstance(node, cst.If)] if speaks_of_gpu(module) else []:
-        if porting.covered(module.span(holder.test)[0]) or not _is_asked(porting, holder.test):
-            continue
-        held, scope = {*inside(holder.body)}, module.scope(holder)
-        if on_gpu(porting, holder.test) is not True or isinstance(scope.node, cst.ClassDef):
-            continue
-        for name, bindings in scope.bindings.items():
-            if not all(binding.node in held for binding in bindings):
-                continue
-            for read in module.references(name, scope):
-                is_own = read in held or porting.covered(module.span(read)[0])
-                if is_own or module.span(read)[0] < module.span(holder)[1] or not is_reached(porting, read):
-                    continue
-                message = f"{name} is set only where there is a GPU: the port ends here on a TPU machine."
-                porting.find(PART_OF, "error", message, FIX_UNSET, *module.location(read))
-                break
+def _is_unread(porting: Porting, use: cst.BaseExpression) -> bool:
+    """Whether all that reads a variable has gone, and the line that gives it its value stands."""
+    module, meaning = porting.module, porting.module.meaning(use)
+    if meaning is None or porting.covered(module.span(meaning[1][0].node)[0]):
+        return False
+    name = module.code(use)
+    reads = [
+        read for read in module.references(name, meaning[0]) if not isinstance(module.parents[read], cst.AssignTarget)
+    ]
+    return name not in porting.written_words() and all(porting.covered(module.span(read)[0]) for read in reads)
 
 
 def _endings(porting: Porting) -> list[tuple[cst.BaseExpression, Lack, frozenset[str]]]:
@@ -92,109 +76,10 @@ def _endings(porting: Porting) -> list[tuple[cst.BaseExpression, Lack, frozenset
     if not speaks_of_gpu(porting.module):
         return []
     found: dict[cst.BaseExpression, tuple[Lack, frozenset[str]]] = {}
-    for lack in _lacking(porting):
+    for lack in lacking(porting):
         for use, names in _uses(porting, lack, lack.function, 0):
             found.setdefault(use, (lack, names))
     return [(use, *told) for use, told in found.items()]
-
-
-def _lacking(porting: Porting) -> Iterator[Lack]:
-    module = porting.module
-    for holder in [node for node in module.parents if isinstance(node, cst.If | cst.IfExp)]:
-        function = function_around(module, holder)
-        if function is None or porting.covered(module.span(holder.test)[0]) or not _is_asked(porting, holder.test):
-            continue
-        known = on_gpu(porting, holder.test)
-        if known is None or (isinstance(known, str) and " or " in module.code(holder.test)):
-            continue
-        lack = _by_if(porting, function, holder, known is not False) if isinstance(holder, cst.If) else None
-        if isinstance(holder, cst.IfExp) and isinstance(module.parents[holder], cst.Return):
-            given = _given(porting, holder.orelse if known is not False else holder.body)
-            lack = Lack(function, given) if given else None
-        if lack is not None:
-            yield lack
-
-
-def _is_asked(porting: Porting, test: cst.BaseExpression) -> bool:
-    """Whether a condition asks for a GPU, itself or by a variable, and the port still does."""
-    module = porting.module
-    if not asks_for_gpu(module, test):
-        return False
-    asked = [node for node in inside(test) if is_question(porting, node)]
-    names = [module.single_binding(node) for node in inside(test) if isinstance(node, cst.Name)]
-    held = [each.value for each in names if each is not None and each.kind == "assign" and each.value is not None]
-    asked += [node for value in held for node in inside(value) if is_question(porting, node)]
-    return any(not porting.covered(module.span(node)[0]) for node in asked)
-
-
-def _by_if(porting: Porting, function: cst.FunctionDef, holder: cst.If, runs_on_gpu: bool) -> Lack | None:
-    """What a function with such an `if` gives back on a TPU machine, where that is nothing."""
-    own, held = [*_own(function)], {*inside(holder.body)}
-    of_gpu = [node for node in own if (node in held) is runs_on_gpu]
-    others = [node for node in own if (node in held) is not runs_on_gpu]
-    if any(isinstance(node, cst.Raise) for node in others):
-        return None
-    given = [node.value for node in others if isinstance(node, cst.Return)]
-    if any(isinstance(node, cst.Return) and not _is_none(porting, node.value) for node in of_gpu):
-        what = {_given(porting, value) for value in given} or {"None"}
-        return Lack(function, next(iter(what))) if len(what) == 1 and "" not in what else None
-    if len(given) != 1 or not isinstance(given[0], cst.Name) or not runs_on_gpu:
-        return None
-    return _by_variable(porting, function, given[0].value, of_gpu, others)
-
-
-def _by_variable(
-    porting: Porting, function: cst.FunctionDef, name: str, of_gpu: list[cst.CSTNode], others: list[cst.CSTNode]
-) -> Lack | None:
-    """`stats = None`, and only on a GPU `stats = {...}`, or `stats["memory"] = ...`."""
-    module = porting.module
-    set_there = [
-        line for line in of_gpu if isinstance(line, cst.Assign) and module.code(line.targets[0].target) == name
-    ]
-    before = [line for line in others if isinstance(line, cst.Assign) and module.code(line.targets[0].target) == name]
-    if set_there and len(before) == 1 and (given := _given(porting, before[0].value)):
-        return Lack(function, given)
-    keys, known = _keys(porting, name, of_gpu), _keys(porting, name, others)
-    for line in before:
-        if isinstance(line.value, cst.Dict):
-            known |= {module.code(e.key).strip("\"'") for e in line.value.elements if isinstance(e, cst.DictElement)}
-    return Lack(function, "", frozenset(keys - known)) if keys - known and before else None
-
-
-def _keys(porting: Porting, name: str, lines: list[cst.CSTNode]) -> set[str]:
-    """The keys that some lines set of a dictionary."""
-    targets = [line.targets[0].target for line in lines if isinstance(line, cst.Assign)]
-    held = [each for each in targets if isinstance(each, cst.Subscript) and porting.module.code(each.value) == name]
-    return {key for each in held if (key := _key(each))}
-
-
-def _key(node: cst.Subscript) -> str:
-    index = node.slice[0].slice
-    value = index.value if isinstance(index, cst.Index) else None
-    return str(value.evaluated_value) if isinstance(value, cst.SimpleString) else ""
-
-
-def _own(function: cst.FunctionDef) -> Iterator[cst.CSTNode]:
-    """The nodes of a function without those of functions in it."""
-    inner = {
-        node
-        for each in inside(function.body)
-        if isinstance(each, cst.FunctionDef | cst.Lambda)
-        for node in inside(each.body)
-    }
-    return (node for node in inside(function.body) if node not in inner)
-
-
-def _is_none(porting: Porting, value: cst.BaseExpression | None) -> bool:
-    return value is None or porting.module.code(value) == "None"
-
-
-def _given(porting: Porting, value: cst.BaseExpression | None) -> str:
-    """`None`, `{}`; an empty text for what has parts."""
-    if _is_none(porting, value):
-        return "None"
-    code = porting.module.code(value) if value is not None else ""
-    return code if code in EMPTY else ""
 
 
 def _uses(
@@ -228,7 +113,7 @@ def _ends(porting: Porting, use: cst.BaseExpression, lack: Lack) -> bool:
     around = module.parents[use]
     if isinstance(around, cst.Subscript) and around.value is use:
         is_read = not isinstance(module.parents[around], cst.AssignTarget) or lack.given == "None"
-        return _key(around) in lack.keys if lack.keys else is_read
+        return key_of(around) in lack.keys if lack.keys else is_read
     if lack.keys:
         return False
     if isinstance(around, cst.Assign):

@@ -51,6 +51,15 @@ def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
     return any(is_reached(porting, call, depth + 1) for call in calls)
 
 
+def is_called_no_more(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
+    """Whether `node` stands in a function whose uses, of which the source had some, have all gone from the port."""
+    module, function = porting.module, function_around(porting.module, node)
+    if function is None or depth > MAX_DEPTH or isinstance(module.scope(function).node, cst.ClassDef):
+        return False
+    uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
+    return bool(uses) and all(not _stays(porting, use) or is_called_no_more(porting, use, depth + 1) for use in uses)
+
+
 def _stays(porting: Porting, node: cst.CSTNode) -> bool:
     """Whether the port has a node where it stands, or in what is written there or elsewhere: the rows of a trainer."""
     return not porting.covered(porting.module.span(node)[0]) or porting.repeats(node)
