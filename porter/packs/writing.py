@@ -11,6 +11,7 @@ from ..engine.answering.scoped_names import named_at
 from ..engine.packs.pack import Rewrite
 from ..engine.reading.precision import under_autocast
 from ..engine.receipts.marking import keys_at, mark, mark_at, mark_of, stays, unread_unless
+from ..engine.script.following.held_devices import holds_devices
 from ..engine.script.porting import MESH, TRAINER, TRAINING
 from ..engine.script.sites import read_site
 from ..engine.tokens.numpy_tokens import settle_inputs, settle_outputs, settle_places
@@ -25,6 +26,7 @@ __all__ = [
     "Call",
     "Rewrite",
     "apply_rewrite",
+    "holds_devices",
     "keys_at",
     "mark",
     "mark_at",

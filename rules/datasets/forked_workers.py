@@ -13,14 +13,12 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module, calls_of, function_around, is_dead
-from porter.packs.writing import MESH
+from porter.packs.script import Module, is_dead
+from porter.packs.writing import holds_devices
 
 ID = "TP545"
 FIX = "Move it above the mesh, or take num_proc out: the rows are the same."
-STARTS = ("model", "inject", "trainer")  # sites at which JAX has started
 METHODS = frozenset({"map", "filter", "save_to_disk", "to_json", "to_csv", "to_parquet", "push_to_hub"})
-MAX_DEPTH = 3
 
 
 @step(Phase.NAME)
@@ -28,13 +26,12 @@ def name_forked_workers(porting: Porting) -> None:
     module = porting.module
     if "num_proc" not in module.text or porting.trainer is None:
         return
-    forks = [call for call in module.calls if _forks(module, call) and not porting.covered(module.span(call)[0])]
-    everywhere = any(edit.part == MESH for edit in porting.edits)
-    behind = [call for call in forks if everywhere or _is_behind(porting, call, 0)]
+    forks = [call for call in module.calls if _forks(module, call) and porting.keeps(call)]
+    behind = [call for call in forks if holds_devices(porting, call)]
     if behind:
         lines = sorted({module.location(call)[0] for call in behind})
         also = f", as do lines {', '.join(map(str, lines[1:]))}" if len(lines) > 1 else ""
-        message = f"num_proc: this forks the process once JAX runs threads{also}, and a fork of these may never return."
+        message = f"num_proc forks the process where JAX runs threads already{also}: a fork may never return."
         porting.find(ID, "warning", message, FIX, *module.location(behind[0]))
 
 
@@ -44,13 +41,3 @@ def _forks(module: Module, call: cst.Call) -> bool:
     if given is None or module.code(given) in ("None", "0", "1") or is_dead(module, call):
         return False
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in METHODS
-
-
-def _is_behind(porting: Porting, node: cst.CSTNode, depth: int) -> bool:
-    """Whether a model is made above `node` in its function, or above a call of it."""
-    module, scope, start = porting.module, porting.module.scope(node), porting.module.span(node)[0]
-    if any(site.scope is scope and site.start < start for role in STARTS for site in porting.of_role(role)):
-        return True
-    function = function_around(module, node)
-    calls = calls_of(module, function) if function is not None and depth < MAX_DEPTH else ()
-    return any(_is_behind(porting, call, depth + 1) for call in calls)

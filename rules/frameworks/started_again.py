@@ -15,8 +15,8 @@ import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
 from porter.packs.script import Module, inside, is_dead, origins
-from porter.packs.training import facts_of, is_behind
-from porter.packs.writing import MESH
+from porter.packs.training import facts_of
+from porter.packs.writing import holds_devices
 
 ID = "TP010"
 ELSEWHERE = re.compile(r"dirname|parent|with_name|join|/")  # another file, beside the script
@@ -28,10 +28,8 @@ def name_started_again(porting: Porting) -> None:
     module = porting.module
     if "__file__" not in module.text or porting.trainer is None:
         return
-    everywhere = any(edit.part == MESH for edit in porting.edits)
     for call in _starts(module):
-        above = porting.trainer.scope.node is module.tree or is_behind(porting, call)
-        if porting.covered(module.span(call)[0]) or not (everywhere or above):
+        if porting.covered(module.span(call)[0]) or not holds_devices(porting, call):
             continue
         message = "starts this script again while the port holds the TPU: libtpu lets one process in, the child ends."
         porting.find(ID, "warning", f"{module.code(call.func)} {message}", FIX, *module.location(call))

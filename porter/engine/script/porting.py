@@ -82,6 +82,10 @@ class Porting(Training):
         code = self.module.code(node)
         return any(repeats(edit, code) for edit in (self.edits if edits is None else edits))
 
+    def keeps(self, node: cst.CSTNode) -> bool:
+        """Whether the port has a node where it stands, or in what is written there or elsewhere: a trainer's rows."""
+        return not self.covered(self.module.span(node)[0]) or self.repeats(node)
+
     def around(self, offset: int) -> list[Edit]:
         """The edits that replace what stands at `offset`."""
         return [edit for edit in self.edits if edit.start <= offset < edit.end] if self.covered(offset) else []

@@ -68,14 +68,9 @@ def _answer(
         message = f"{module.code(node)}: float16 and bfloat16 are one type in the port, so that it is always true."
         fix = "Test what decides the type."
         porting.find(PART_OF, "error", message, fix, *module.location(node))
-    elif OPEN in held and not _is_of_a_tensor(other) and _decides(porting, node):
+    elif OPEN in held and not _is_of_a_tensor(other) and porting.keeps(node):
         message = f"{module.code(node)}: the port computes in bfloat16 where the source did in float16."
         porting.find(PART_OF, "warning", message, "Check what this decides.", *module.location(node), todo=True)
-
-
-def _decides(porting: Porting, node: cst.Comparison) -> bool:
-    """Whether the comparison is in the port: what a config took that is spread over it may be gone."""
-    return not porting.covered(porting.module.span(node)[0]) or porting.repeats(node)
 
 
 def _decided(porting: Porting, node: cst.Comparison, answer: bool) -> None:

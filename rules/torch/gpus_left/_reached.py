@@ -42,8 +42,8 @@ def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
     if isinstance(module.scope(function).node, cst.ClassDef):
         return True
     uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
-    uses = [use for use in uses if _stays(porting, use)]
-    calls = [call for call in calls_of(module, function) if _stays(porting, call)]
+    uses = [use for use in uses if porting.keeps(use)]
+    calls = [call for call in calls_of(module, function) if porting.keeps(call)]
     if depth >= MAX_DEPTH or len(uses) > len(calls):
         return bool(uses)
     if not uses:  # another file calls the function that trains
@@ -57,12 +57,7 @@ def is_called_no_more(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bo
     if function is None or depth > MAX_DEPTH or isinstance(module.scope(function).node, cst.ClassDef):
         return False
     uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
-    return bool(uses) and all(not _stays(porting, use) or is_called_no_more(porting, use, depth + 1) for use in uses)
-
-
-def _stays(porting: Porting, node: cst.CSTNode) -> bool:
-    """Whether the port has a node where it stands, or in what is written there or elsewhere: the rows of a trainer."""
-    return not porting.covered(porting.module.span(node)[0]) or porting.repeats(node)
+    return bool(uses) and all(not porting.keeps(use) or is_called_no_more(porting, use, depth + 1) for use in uses)
 
 
 def _goes_on(porting: Porting, holder: cst.Try) -> bool:
