@@ -109,7 +109,7 @@ def run(args: list[str]) -> int:
         say(error.format_message(), err=True)
         return BAD_INPUT
     except click.UsageError as error:
-        return _fail(args, error.format_message(), fix=_help_hint(error))
+        return _fail(args, error.format_message().removesuffix("."), fix=_help_hint(error))
     except click.ClickException as error:
         return _fail(args, error.format_message())
     except InputError as error:

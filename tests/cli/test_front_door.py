@@ -145,7 +145,7 @@ def test_bad_input_is_an_object_with_json(
 def test_wrong_usage_is_bad_input(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(args) == 2
     err = capsys.readouterr().err
-    assert err.count("\n") == 1 and "see tpu-port --help" in err
+    assert err.count("\n") == 1 and "; see tpu-port --help" in err and ".;" not in err
     assert run([*args, "--json"]) == 2
     got = capsys.readouterr().out
     assert not got or json.loads(got)["status"] == "error"
