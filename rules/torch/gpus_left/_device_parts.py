@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Porting
-from porter.packs.script import Module, asks_for_gpu, calls_of, parameter_of
+from porter.packs.script import Module, argument_of, asks_for_gpu, calls_of, function_around
 
 from ._reached import is_reached
 
@@ -120,10 +120,9 @@ def _values(module: Module, value: cst.BaseExpression, depth: int) -> Iterator[c
 
 
 def _given(module: Module, parameter: cst.Param, depth: int) -> Iterator[cst.BaseExpression]:
-    function = next((each for each in module.ancestors(parameter) if isinstance(each, cst.FunctionDef)), None)
-    if parameter.default is not None:
-        yield from _values(module, parameter.default, depth + 1)
+    """What the calls of its function give for a parameter, or its default where they give nothing."""
+    function = function_around(module, parameter)
     for call in calls_of(module, function) if function is not None else ():
-        for argument in call.args:
-            if parameter_of(module, argument, call) == parameter.name.value:
-                yield from _values(module, argument.value, depth + 1)
+        given = argument_of(module, call, parameter.name.value)
+        if given is not None:
+            yield from _values(module, given, depth + 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from porter.packs.api import Phase, Porting, step
+from porter.packs.api import Phase, Porting, Severity, step
 from porter.packs.script import Module, inside, speaks_of_gpu
 
 from ..gpus._gpu_choices import SAME, option_of
@@ -41,26 +41,32 @@ def name_gpu_tests(porting: Porting) -> None:
     if not speaks_of_gpu(porting.module):
         return
     for call in questions(porting):
-        if not porting.covered(porting.module.span(call)[0]) and not is_called_no_more(porting, call):
-            message = f"{porting.module.code(call)} is False on a TPU machine, where this stands as it was."
-            line, column = porting.module.location(call)
-            decides, chosen = _decided(porting, call), porting.module.parents[decision(porting, call)]
-            if not decides and isinstance(chosen, cst.IfExp) and isinstance(porting.module.parents[chosen], cst.Arg):
-                if places(porting, chosen) and known_value(porting, chosen.test) is True:
-                    continue  # torch is told the CPU's place
-            if _tells_caller(porting, call):
-                message = (
-                    f"{message[:-1]}: the function ends here, or tells its caller, which ends the port or changes it."
-                )
-                porting.find(PART_OF, "error", message, "Let it answer what it did on the GPU.", line, column)
-            elif _ends_or_asks(porting, decision(porting, call)):
-                porting.find(PART_OF, "error", f"{message[:-1]}{ENDS_HERE}", OF_NONE, line, column)
-            elif decides:
-                message = f"{message[:-1]}: it decides {', '.join(decides)}, which the training takes."
-                porting.find(PART_OF, "error", message, "Give what the GPU run had.", line, column)
-            else:
-                porting.find(PART_OF, "warning", message, "Check what it decides.", line, column)
+        stays = not porting.covered(porting.module.span(call)[0]) and not is_called_no_more(porting, call)
+        if stays and not _places_alone(porting, call):
+            porting.find(PART_OF, *_said(porting, call), *porting.module.location(call))
     _name_held_guards(porting)
+
+
+def _places_alone(porting: Porting, call: cst.Call) -> bool:
+    """Whether torch is told the CPU's place by it, in an argument, and nothing else is decided."""
+    module, chosen = porting.module, porting.module.parents[decision(porting, call)]
+    if not isinstance(chosen, cst.IfExp) or not isinstance(module.parents[chosen], cst.Arg):
+        return False
+    return places(porting, chosen) and known_value(porting, chosen.test) is True and not _decided(porting, call)
+
+
+def _said(porting: Porting, call: cst.Call) -> tuple[Severity, str, str]:
+    """How bad a question is that is left, what to say of it, and what to do."""
+    message = f"{porting.module.code(call)} is False on a TPU machine, where this stands as it was"
+    if _tells_caller(porting, call):
+        message += ": the function ends here, or tells its caller, which ends the port or changes it."
+        return "error", message, "Let it answer what it did on the GPU."
+    if _ends_or_asks(porting, decision(porting, call)):
+        return "error", message + ENDS_HERE, OF_NONE
+    if decides := _decided(porting, call):
+        message += f": it decides {', '.join(decides)}, which the training takes."
+        return "error", message, "Give what the GPU run had."
+    return "warning", f"{message}.", "Check what it decides."
 
 
 def _tells_caller(porting: Porting, call: cst.Call) -> bool:
