@@ -235,6 +235,14 @@ def test_unsloth_has_a_transformers_of_its_own(pins: str, said: str, tmp_path: P
     assert port_file(tmp_path / "train.py").recipe.versions["transformers"].startswith(said)
 
 
+def test_what_unsloth_is_installed_with_is_not_behind_what_the_script_shows(tmp_path: Path) -> None:
+    """Under transformers 5.5, the newest beside that Unsloth, the last line ends the run."""
+    text = PLAIN.replace("from trl", "from unsloth import FastLanguageModel\nfrom trl", 1)
+    (tmp_path / "requirements.txt").write_text("unsloth==2026.5.1\n")
+    (tmp_path / "train.py").write_text(f"{text}tokenizer.apply_chat_template([]) + [2]\n")
+    assert port_file(tmp_path / "train.py").recipe.versions["transformers"] == "4.57 (of the day of TRL 0.24.0)"
+
+
 def test_another_library_s_day_is_not_before_what_is_asked_for(tmp_path: Path) -> None:
     """peft 0.13.0 is of the day of transformers 4.45; a script that asks for 4.51 or newer isn't."""
     text = PLAIN_OF_ANY.replace("trainer = ", "from peft import LoraConfig\ntrainer = ")

@@ -289,6 +289,7 @@ def test_a_commit_is_no_release_and_said(tmp_path: Path, asked: str, said: str) 
     [
         ("transformers>=4.41.0 trl>=0.9.6 huggingface_hub==0.23.4", "0.17.0", "4.46.3"),
         ("trl>=0.9.6 huggingface-hub==0.23.4", "0.17.0", "4.46.3"),
+        ("trl huggingface_hub==0.23.4", "0.17.0", "4.46.3"),  # its name is huggingface-hub
         ("trl transformers tokenizers==0.19.1", "0.10.1", "4.44.2"),
         ("trl datasets==2.14.0", "0.11.4", "4.45"),
         ("trl transformers numpy==1.26.4", "1.16.0", "5.12.1"),

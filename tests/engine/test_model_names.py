@@ -10,6 +10,7 @@ from porter.front.port_file import port_file
 from porter.front.port_script import port_script
 from porter.source.project.other_models import is_known_without
 from porter.source.project.usual import settings_files
+from porter.source.project.usual.held_settings import Settings
 from porter.source.project.usual.model_names import usual_value, usual_values
 
 from .named_models import PHI, SCRIPT, folder
@@ -346,5 +347,11 @@ def test_what_leads_back_to_itself_is_looked_for_once(tmp_path: Path, monkeypatc
     text = "\n".join(["import yaml", *fields, "args = parser.parse_args()", "rows = yaml.safe_load(open('rows.yaml'))"])
     assert usual_values("args.f0", text, tmp_path / "train.py", None) == []
     assert looked == ["rows.yaml"]
+    asked: list[list[str]] = []
+    at = Settings._at
+    monkeypatch.setattr(Settings, "_at", lambda self, path, depth: (asked.append(path), at(self, path, depth))[1])
+    three = text.replace("default=args.f3)", "default=args.f0)")
+    assert usual_values("args.f0", three, tmp_path / "train.py", None) == []
+    assert asked == [["f0"], ["f1"], ["f2"]]
     closed = text.replace("default=args.f7", "default='Qwen/Qwen3-0.6B'")
     assert usual_values("args.f0", closed, tmp_path / "train.py", None) == [("Qwen/Qwen3-0.6B", "the default of --f0")]

@@ -133,13 +133,9 @@ def releases_that_fit(porting: Training, library: str) -> list[str]:
     day = min(latest_day(porting) or own + HALF, _lost_on(porting))
     since = min(max(own - YEAR, _installed_since(porting, library)), own)
     if library != dated and dated in porting.versions and dated in porting.module.roots:
-        beside = [porting.versions[dated].partition(" ")[0]]
-        if release_of(porting, dated) is None:
-            beside = releases_that_fit(porting, dated) or beside
-            first = record.at_day(library, record.date(dated, beside[0]))
-            since = min(max(since, record.record(library).dates[first]), own)
-        else:
-            since = own  # installed with it, on a day when it was out
+        beside = releases_that_fit(porting, dated) or [porting.versions[dated].partition(" ")[0]]
+        first = record.at_day(library, record.date(dated, beside[0]))  # installed with it, on a day when it was out
+        since = min(max(since, record.record(library).dates[first]), own)
         able = [one for one in able if any(takes_one_of([one], dated, each, library) for each in beside)]
     return [one for one in able if since <= record.date(library, one) <= max(day, own)]
 
