@@ -9,6 +9,9 @@ import pytest
 from porter.front.port_file import port_file
 from porter.port import Options, Port
 
+from ..notebooks import cell, notebook
+from .test_dating_by_commits import committed
+
 SCRIPT = """from datasets import load_dataset
 from trl import SFTConfig, SFTTrainer
 
@@ -50,3 +53,18 @@ def test_requirements_that_the_script_cannot_run_on_bound_no_command(tmp_path: P
     requirements = "trl==0.9.6\ntransformers==4.40.0\n"
     found = port(tmp_path, model, "", requirements, "trl==0.12.0 transformers==4.46.0")
     assert found.recipe.versions["trl"].startswith(read), found.recipe.versions["trl"]
+
+
+@pytest.mark.parametrize(("name", "newest"), [("train.py", "0.26.1"), ("train.ipynb", "0.18.2")])
+def test_of_a_range_the_newest_of_the_script_s_day_is_meant(tmp_path: Path, name: str, newest: str) -> None:
+    """Committed on 2025-12-15; the notebook ran on 2025-06-15."""
+    text = SCRIPT.format(MISTRAL, PACKED)
+    own = cell(text)
+    own["metadata"] = {"executionInfo": {"timestamp": 1749988800000}}
+    (tmp_path / "run.sh").write_text("pip install 'trl>=0.13'\npython train.py\n")
+    held = text if name == "train.py" else notebook(own)
+    found = port_file(committed(tmp_path, "2025-12-15", held, name=name, requirements_txt="trl==0.12.0\n")).findings
+    (told,) = [each.message for each in found if "and that trains otherwise" in each.message]
+    assert "run.sh asks for trl>=0.13" in told and told.partition(" trains otherwise. ")[2].startswith(f"{newest}: "), (
+        told
+    )

@@ -7,11 +7,9 @@ and nobody can tell by the files which of them the GPU machine had.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from ....releases.history import history
 from ....releases.versions import fits
-from ....source.project.commits import last_committed
 from ....source.project.pins import Asked, spelled
 from ...packs.said_by_packs import dated_library, dating_pack, loader, title_of
 from ...script.porting import Porting
@@ -19,6 +17,7 @@ from ...script.sites import Site
 from ...script.training import Training
 from ...steps.step import Phase, step
 from ..asked.places import asked_for
+from ..evidence.days import latest_day
 from ..evidence.used import SOURCES
 from .other_releases import FIX, trained_otherwise
 
@@ -71,8 +70,8 @@ def _said_of(porting: Training, site: Site, library: str) -> str:
 
 
 def _others(porting: Training, library: str, read: str) -> Iterator[tuple[str, Asked]]:
-    """The other releases that are stated, of a range the newest that was out at the last commit, each with where."""
-    record, day = history(), last_committed(Path(porting.module.path))
+    """The other releases that are stated, of a range the newest of the script's last day, each with where."""
+    record, day = history(), latest_day(porting)
     asks = [*asked_for(porting, library)]
     counted = next((each for each in asks if not each.against), None)
     if counted is not None and counted.shown and not counted.left:
