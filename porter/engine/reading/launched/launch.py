@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ....recipe import Fate, Field, Origin, Severity, Value, literal_code
+from ....recipe import Fate, Field, Origin, Value, literal_code
 from ....runtime.settings.zero_config import IGNORED, is_ignored, row_of
 from ....source.launch.settings import INLINE
-from ....source.launch.usual_launch import UsualLaunch, usual_launch
 from ...packs.said_by_packs import launchers
 from ...script.fill_from_tables import judge
 from ...script.training import Training
 from ...steps.step import Phase, step
 from ..master_weights import each_load, settle_masters
 from ..precision import read_precision, under_fsdp
-from .shown_batch import shown_batch
+from .untold_launch import untold_launch
 
 MIXED, ASKED = "mesh.mixed_precision", "precision.bf16"
 HALF = ("bf16", "fp16")
-COUNTED = "WORLD_SIZE"  # where a script reads how many processes there are
 
 
 @step(
@@ -74,30 +72,10 @@ def read_launch(porting: Training) -> None:
     if porting.options.processes is not None:
         values["mesh.processes"] = Value("literal", str(porting.options.processes))
     elif "mesh.processes" not in values and porting.trainer is not None:
-        values["mesh.processes"] = Value("default", "1")
-        message = "No launch config: the GPU run is taken to be one process, which decides the effective batch."
-        fix = "Give --launch-config FILE or --processes N if it had more."
-        severity: Severity = "info"
-        usual = _usual(porting)
-        if usual is not None and usual.processes > 1:
-            said = f"{usual.where} starts {usual.processes} processes"
-            takes = f"the port takes one, with a batch {usual.processes} times smaller"
-            if COUNTED in porting.module.text:
-                takes = f"the port takes one, for which what the script makes of {COUNTED} is calculated"
-            message = f"No launch config, but {said}: {takes}."
-            named = f"--launch-config {usual.file}" if usual.file else f"--processes {usual.processes}"
-            fix, severity = f"Give {named} if the GPU run was started so, --processes 1 if not.", "warning"
-        elif (shown := shown_batch(porting)) is not None:
-            message, fix, severity = shown.said, shown.advice, "info" if shown.sure else "warning"
-            if shown.processes > 1:
-                values["mesh.processes"] = Value("default", str(shown.processes))
-        elif sharded := porting.known("mesh.fsdp"):
-            message = f"No launch config, but fsdp={sharded!r} needs what a launcher starts: one plain process "
-            message += "is refused. The port takes one, with a batch as many times smaller as the GPU run had."
-            fix, severity = "Give --launch-config FILE, or --processes N for the GPUs that it ran on.", "warning"
-        elif usual is not None:
-            message = f"{usual.where} starts one process: so is the GPU run taken, which decides the effective batch."
-        porting.find("TP401", severity, message, fix, porting.trainer.line, porting.trainer.column)
+        untold = untold_launch(porting)
+        values["mesh.processes"] = Value("default", str(untold.processes))
+        line, column = porting.trainer.line, porting.trainer.column
+        porting.find("TP401", untold.severity, untold.said, untold.advice, line, column)
     porting.fill(values)
     mixed = values.get(MIXED)
     if porting.known(MIXED) in HALF and mixed and not porting.arguments_object and porting.known(ASKED) is not True:
@@ -125,14 +103,6 @@ def read_types_under_fsdp(porting: Training) -> None:
     if asked is not None and mixed is not None and asked.origin is not None and asked.origin == mixed.origin:
         reason = f"mixed_precision of {Path(mixed.origin.file).name} goes over it" if mixed.origin else ""
         porting.change_fate(".bf16", fate="dropped", target="", reason=reason)
-
-
-def _usual(porting: Training) -> UsualLaunch | None:
-    """How the file says that it is started: the same for each of its trainers."""
-    if "usual launch" not in porting.answers:
-        porting.answers["usual launch"] = usual_launch(Path(porting.module.path), porting.module.text)
-    found: UsualLaunch | None = porting.answers["usual launch"]
-    return found
 
 
 def _say_over(porting: Training, place: str, source: str) -> None:
