@@ -228,7 +228,8 @@ def make_run(folder: Path, base: Path, rank: int) -> None:
     from porter.export.run import export
     from porter.runtime.facts import sidecar
     from porter.runtime.facts.families import find_family
-    from porter.runtime.facts.lora_targets import LoraSpec, resolve
+    from porter.runtime.facts.lora_targets import resolve
+    from porter.runtime.facts.peft_targets import LoraSpec
 
     config = json.loads((base / "config.json").read_text())
     family = find_family("Qwen3ForCausalLM")

@@ -15,8 +15,9 @@ import numpy as np
 
 from ..errors import InputError
 from ..runtime.facts.family import Family, Linear
-from ..runtime.facts.lora_targets import Block, LoraSpec, Site, resolve, with_ranks
+from ..runtime.facts.lora_targets import Block, Site, resolve, with_ranks
 from ..runtime.facts.peft_format import mixes, peft_tensors
+from ..runtime.facts.peft_targets import LoraSpec
 from ..runtime.facts.sidecar import read_lora
 from .checkpoint import Checkpoint
 

@@ -17,7 +17,8 @@ from safetensors.numpy import save_file
 from porter.runtime.facts import sidecar
 from porter.runtime.facts.families import find_family
 from porter.runtime.facts.family import Family
-from porter.runtime.facts.lora_targets import LoraSpec, Site, resolve
+from porter.runtime.facts.lora_targets import Site, resolve
+from porter.runtime.facts.peft_targets import LoraSpec
 
 CONFIG: dict[str, Any] = {
     "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "num_hidden_layers": 2, "hidden_size": 64,

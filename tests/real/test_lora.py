@@ -15,7 +15,7 @@ import qwix
 import torch
 from flax import nnx
 
-from porter.runtime.facts import lora_targets
+from porter.runtime.facts import lora_targets, peft_targets
 from porter.runtime.facts.families import family_of
 from porter.runtime.lora.apply_lora import adapters, apply_lora, apply_peft, lora_rules, renew_adapters
 from porter.runtime.lora.lora_provider import PEFT_INIT, LoraProvider
@@ -60,7 +60,7 @@ def in_peft(model: Any, settings: dict[str, Any]) -> dict[str, tuple[int, float]
 
 def in_tunix(config: dict[str, Any], settings: dict[str, Any]) -> dict[str, tuple[int, float]]:
     family = family_of(config, "tiny")
-    sites = lora_targets.resolve(family, config, lora_targets.LoraSpec.read(settings))
+    sites = lora_targets.resolve(family, config, peft_targets.LoraSpec.read(settings))
     return {block.hf: (block.rank, round(site.alpha / site.rank, 9)) for site in sites for block in site.blocks}
 
 
@@ -94,8 +94,8 @@ def test_the_text_model_inside_a_multimodal_one() -> None:
         expected = {name: value for name, value in found.items() if "language_model" in name}
         config = full.to_dict()
         assert in_tunix(config, settings) == expected
-        spec = lora_targets.LoraSpec.read(settings)
-        assert lora_targets.beyond_text(family_of(config, "tiny"), config, spec) == (len(found) > len(expected))
+        spec = peft_targets.LoraSpec.read(settings)
+        assert peft_targets.beyond_text(family_of(config, "tiny"), config, spec) == (len(found) > len(expected))
 
 
 @pytest.mark.parametrize("name", mostly_long(FAMILIES, short=LAYOUTS))

@@ -14,7 +14,7 @@ from porter import runtime as rt
 from porter.runtime import arguments
 from porter.runtime.facts.argument_fields import CLASSES
 from porter.runtime.facts.field_tables import find_table
-from porter.runtime.facts.lora_targets import LoraSpec
+from porter.runtime.facts.peft_targets import LoraSpec
 from porter.runtime.models.loading import load_arguments
 from porter.runtime.models.quantization import Quantization
 from porter.runtime.settings.consumed import CONSUMED

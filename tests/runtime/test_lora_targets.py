@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from porter.runtime.facts import lora_targets
+from porter.runtime.facts import peft_targets
 from porter.runtime.facts.families import find_family
 from porter.runtime.facts.family import Family
-from porter.runtime.facts.lora_targets import LoraSpec, port_rules, resolve, rules
+from porter.runtime.facts.lora_targets import port_rules, resolve, rules
+from porter.runtime.facts.peft_targets import LoraSpec
 
 SEVEN = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 REGEX = r"^(?!.*vision).*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)$"
@@ -110,8 +111,8 @@ def test_names_inside_a_multimodal_model() -> None:
         "model.language_model.layers.0.self_attn.q_proj"
     )
     family, sizes = known("google/gemma-3-4b-it")
-    assert lora_targets.beyond_text(family, sizes, LoraSpec(target_modules=SEVEN))
-    assert not lora_targets.beyond_text(family, sizes, LoraSpec(target_modules=REGEX))
+    assert peft_targets.beyond_text(family, sizes, LoraSpec(target_modules=SEVEN))
+    assert not peft_targets.beyond_text(family, sizes, LoraSpec(target_modules=REGEX))
 
 
 def test_what_cannot_be_adapted_is_named() -> None:

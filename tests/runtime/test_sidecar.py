@@ -13,7 +13,8 @@ import pytest
 
 from porter.runtime.facts import sidecar
 from porter.runtime.facts.families import find_family
-from porter.runtime.facts.lora_targets import LoraSpec, resolve
+from porter.runtime.facts.lora_targets import resolve
+from porter.runtime.facts.peft_targets import LoraSpec
 
 CONFIG = {
     "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "num_hidden_layers": 2, "hidden_size": 64,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from .family import Family
-from .lora_targets import LoraSpec, Site, beyond_text, resolve, targets_of
+from .lora_targets import Site, resolve
+from .peft_targets import LoraSpec, beyond_text, targets_of
 
 
 def block_mask(site: Site) -> np.ndarray:

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from .lora_targets import Block, LoraSpec, Site
+from .lora_targets import Block, Site
+from .peft_targets import LoraSpec
 
 NAME = "tpu_port.json"
 FORMAT = 1

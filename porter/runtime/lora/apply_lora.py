@@ -22,8 +22,9 @@ from flax import nnx
 
 from ..facts import sidecar
 from ..facts.family import Family
-from ..facts.lora_targets import LoraSpec, Site, beyond_text, resolve, resolve_ranks, rules, with_ranks
+from ..facts.lora_targets import Site, resolve, resolve_ranks, rules, with_ranks
 from ..facts.peft_format import block_mask
+from ..facts.peft_targets import LoraSpec, beyond_text
 from .lora_provider import PEFT_INIT, LoraProvider, gaussian, random_b
 from .train_step import return_only_changes
 

@@ -13,8 +13,9 @@ import numpy as np
 from flax import nnx
 
 from ..facts.files import read_tensors, to_host, write_json, write_tensors
-from ..facts.lora_targets import Block, LoraSpec, Site
+from ..facts.lora_targets import Block, Site
 from ..facts.peft_format import mixes, peft_config, peft_tensors
+from ..facts.peft_targets import LoraSpec
 from ..hosts import processes as hosts
 from ..lora.apply_lora import adapters, apply_peft
 from ..models import torch_files

@@ -13,7 +13,8 @@ from ...engine.script.seeds import say_unread_seed, seed_given
 from ...engine.script.sites import Site
 from ...engine.script.training import in_reach
 from ...runtime.facts.family import Family
-from ...runtime.facts.lora_targets import LoraSpec, Rule, beyond_text, port_rules
+from ...runtime.facts.lora_targets import Rule, port_rules
+from ...runtime.facts.peft_targets import LoraSpec, beyond_text
 from ...text.expressions import number, operand, python, times
 from ...text.layout import Arg, Call, render
 from .remarks import named_remarks, remarked
