@@ -23,6 +23,7 @@ from ..engine.script.flow import (
     put_in_again,
     without_placement,
 )
+from ..engine.script.following.base_casts import type_asked
 from ..engine.script.following.log_functions import only_logs
 from ..engine.script.following.reaching import reaching
 from ..engine.script.following.uses_behind import MODEL_CASTS, MODEL_IDLE, uses_behind
@@ -149,6 +150,7 @@ __all__ = [
     "tokenizer_load",
     "tokenizer_wrapper",
     "trains_on_gpu",
+    "type_asked",
     "unwraps",
     "uses_behind",
     "usual_texts",

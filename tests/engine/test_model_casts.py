@@ -57,7 +57,7 @@ def test_a_base_that_is_cast_is_named() -> None:
 @pytest.mark.parametrize(
     ("loaded", "cast", "said"),
     [
-        ("float32", "model.to(torch.bfloat16)", "trains it in bfloat16; the port trains it in float32."),
+        ("float32", "model.to(torch.bfloat16)", ""),
         ("bfloat16", "model.to(torch.float32)", "trains it in float32; the port trains it in bfloat16."),
         ("bfloat16", "model.to(torch.bfloat16)", ""),
         ("float16", "model.to(torch.bfloat16)", ""),
@@ -72,6 +72,45 @@ def test_a_model_that_is_trained_whole(loaded: str, cast: str, said: str) -> Non
     assert len(found) == bool(said) and (not said or said in found[0][1])
     chained = sft_script(imports=IMPORTS).replace('dtype="bfloat16")', f'dtype="{loaded}"){cast.removeprefix("model")}')
     assert casts(chained) == found
+
+
+@pytest.mark.parametrize(
+    ("cast", "written", "said"),
+    [
+        (".to(torch.bfloat16)", "jnp.bfloat16", ""),
+        (".half().cuda()", "jnp.bfloat16", "float16 here, the port's bfloat16"),
+        (".cuda().bfloat16()", "jnp.bfloat16", ""),
+        (".to(device='cuda', dtype=torch.bfloat16).train()", "jnp.bfloat16", ""),
+        (".float()", "jnp.float32", ""),
+        (".cuda()", "jnp.float32", ""),
+        ("\nmodel.to('cuda')\nmodel = model.bfloat16()", "jnp.bfloat16", ""),
+        ("\nif 1 > torch.get_num_threads():\n    model.half()", "jnp.float32", "trains it in float16; the port"),
+        ("\nmodel.to(dtype=getattr(torch, str(load_dataset)))", "jnp.float32", "trains it in the type of"),
+    ],
+)
+def test_a_load_takes_the_type_of_the_cast_behind_it(cast: str, written: str, said: str) -> None:
+    found = port(sft_script(imports=IMPORTS).replace(', dtype="bfloat16")', f"){cast}"), source_trl="0.19.1")
+    assert found.status == "ported" and f"mesh, dtype={written}" in found.after, found.findings
+    messages = [each.message for each in found.findings if each.rule == "TP310"]
+    assert len(messages) == bool(said) and (not said or said in messages[0])
+
+
+@pytest.mark.parametrize(
+    ("made", "taken", "said"),
+    [
+        ("    model.bfloat16()\n", "made()", False),
+        ("", f"get_peft_model(made(), {CONFIG}).bfloat16()", True),
+        ("", f"get_peft_model(made().bfloat16(), {CONFIG})", False),
+    ],
+)
+def test_a_cast_counts_in_front_of_the_adapters_alone(made: str, taken: str, said: bool) -> None:
+    load = "AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')"
+    text = sft_script(f"def made():\n    model = {load}\n{made}    return model\n", imports=IMPORTS)
+    start = text.index("model = AutoModel", text.index("return model"))
+    text = text[:start] + f"model = {taken}\n" + text[text.index("\n", start) + 1 :]
+    found = port(text, source_trl="0.19.1")
+    assert found.status == "ported" and "mesh, dtype=jnp.bfloat16)" in found.after
+    assert (BEHIND.format("bfloat16") in str(found.findings)) is said
 
 
 def test_a_type_that_only_the_run_knows() -> None:

@@ -15,6 +15,7 @@ from ...source.project.usual.model_names import usual_value
 from ...text.expressions import choice, operand, type_name
 from ..packs.said_by_packs import dated_library, loader, type_keywords, type_row
 from ..script.fill_from_tables import argument_at, follow, plain_version, short_name, table_of
+from ..script.following.base_casts import cast_at_load
 from ..script.following.may_be_none import is_something
 from ..script.sites import Site, facts_of
 from ..script.training import Training
@@ -43,6 +44,7 @@ def read_precision(porting: Training) -> None:
 
 
 def _read_types(porting: Training) -> None:
+    _read_cast(porting)
     dtype = porting.value("model.dtype")
     weights = _dtype_name(dtype)
     half = porting.known("precision.bf16", "?"), porting.known("precision.fp16", "?")
@@ -110,6 +112,20 @@ def _read_types(porting: Training) -> None:
             reason = "float32 weights, bfloat16 products, as autocast computes"
             porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
     porting.fill(values)
+
+
+def _read_cast(porting: Training) -> None:
+    """A base that is cast where it is loaded is loaded in that type, where the load doesn't round it before."""
+    held, dtype = porting.value("model.quantization"), porting.value("model.dtype")
+    cast = cast_at_load(porting) if held is None or held.is_literal(None) else None
+    if cast is None or dtype is None or not (dtype.kind == "default" or _dtype_name(dtype) == "float32"):
+        return
+    porting.fill({"model.dtype": cast})
+    if cast.is_literal("float16") and cast.origin is not None and porting.model is not None:
+        message = (
+            "The GPU run's model is float16 here, the port's bfloat16: a TPU computes in that, without loss scaling."
+        )
+        porting.find("TP310", "info", message, "", cast.origin.line, cast.origin.column, key="float16 by a cast")
 
 
 def _say_codes(porting: Training, reason: str) -> None:

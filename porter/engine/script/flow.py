@@ -16,8 +16,8 @@ from ...source.module import Module
 from ...source.scopes import Binding
 from .sites import facts_of
 
-# Methods behind from_pretrained(...) that only say where the torch model stands or how it is switched.
-PLACEMENT = ("to", "cuda", "train", "eval")
+# Methods behind from_pretrained(...) that say where the torch model stands, in which type, or how it is switched.
+PLACEMENT = ("to", "cuda", "train", "eval", "half", "bfloat16", "float")
 # An expression that may stand for a model or a trainer.
 Variable = cst.Name | cst.Attribute | cst.Call | cst.Subscript
 ASSIGNS = (cst.Assign, cst.AnnAssign, cst.NamedExpr)

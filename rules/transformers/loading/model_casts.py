@@ -1,8 +1,9 @@
 """Casts of a whole model in front of its training: `trainer.model = trainer.model.to(torch.bfloat16)`.
 
 They decide in which type the GPU run trains: adapters behind which one stands are cast, too, and a base, or a model
-without adapters, is no more of the type that it was loaded in. A port loads and trains as if there were none. So it
-does beside `torch.set_default_dtype(torch.bfloat16)`, the type of a load that names none before transformers 5.
+without adapters, is no more of the type that it was loaded in. A port loads the base in the type that it is cast to
+before anything is made of it, and trains as if there were no other cast; nor does it read
+`torch.set_default_dtype(torch.bfloat16)`, the type of a load that names none before transformers 5.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, Severity, is_before, step
-from porter.packs.script import function_around, is_dead, read_value, role_uses
+from porter.packs.script import MODEL_CASTS, function_around, is_dead, read_value, role_uses, type_asked
 from porter.packs.training import Training
 
 from .._default_types import KEEPS_TYPE
@@ -101,30 +102,20 @@ def _casts(porting: Training) -> Iterator[tuple[cst.Call, str]]:
     """The calls that cast the model, and the type: behind its name, the trainer's, or the call that makes it."""
     module = porting.module
     made = [site.node for site in (porting.model, *porting.of_role("inject")) if site is not None]
-    calls = [use.outer for use in role_uses(porting) if use.kind == "call" and use.chain in ("to", "model.to")]
+    calls = [
+        use.outer
+        for use in role_uses(porting)
+        if use.kind == "call" and use.chain.removeprefix("model.") in MODEL_CASTS
+    ]
     for node in made:
         method = module.parents[node]
         while isinstance(method, cst.Attribute) and isinstance(module.parents[method], cst.Call):
             calls.append(module.parents[method])
             method = module.parents[module.parents[method]]
     for call in dict.fromkeys(calls):
-        to = _type_of(porting, call) if isinstance(call, cst.Call) else None
+        to = type_asked(module, call) if isinstance(call, cst.Call) else None
         if isinstance(call, cst.Call) and to is not None:
             yield call, to
-
-
-def _type_of(porting: Training, call: cst.Call) -> str | None:
-    """The type that `.to(...)` is asked for, or the code that says it; None where it only moves the model."""
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "to":
-        return None
-    for argument in call.args:
-        code, value = porting.module.code(argument.value), read_value(porting.module, argument.value)
-        if value.known and value.literal in TYPES:
-            return str(value.literal)
-        named = argument.keyword is not None and argument.keyword.value == "dtype"
-        if not value.known and (named or code.rpartition(".")[2].endswith("dtype")):
-            return code
-    return None
 
 
 def _is_behind(porting: Training, call: cst.Call, train: cst.CSTNode) -> bool:
