@@ -36,6 +36,12 @@ main()
             "print(Kept, most)",
             ["most"],
         ),
+        (
+            "class Kept:\n    most = 3\n    def few(self):\n        return most",
+            "print(Kept)",
+            ["most"],
+        ),  # not its methods
+        ("def few(most=most):\n    return most", "print(few)", ["most"]),  # what the default reads
         ("rates = [one for one in (1, 2)]", "print([rate for rate in rates], (lambda x, y=rates: x + y)(1))", []),
         ("import numpy as np\nfrom os import path as place", "print(numpy, np, path, place)", ["numpy", "path"]),
         ("from os.path import *", "print(join('a', 'b'))", []),
