@@ -24,7 +24,8 @@ class Options:
 
     `mesh` is text such as `fsdp=2,tp=4`; `processes` the number of GPU processes when no launch config says it;
     `rules` folders of contributed packs; `select` and `ignore` rule ids or their prefixes; `budget` the seconds that
-    one script may take; `needed` the packages of the GPU's side that what lies beside the port needs.
+    one script may take; `needed` the packages of the GPU's side that what lies beside the port needs; `imported` the
+    names that other files of its folder import of it.
     """
 
     launch_config: Path | None = None
@@ -37,6 +38,7 @@ class Options:
     vendor: bool = False
     budget: float = BUDGET
     needed: frozenset[str] = frozenset()
+    imported: frozenset[str] = frozenset()
 
     def active(self, rule: str) -> bool:
         """Whether rule `rule` takes part, by `select` and `ignore`."""

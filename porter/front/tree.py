@@ -22,7 +22,7 @@ from ..own_imports import safe_children
 from ..port import Options, Port
 from ..recipe import Finding
 from ..safety.limits import within_budget
-from ..source.folder import SourceTree, read_tree
+from ..source.folder import SourceTree, imported_names, read_tree
 from ..source.parsing import LARGEST
 from .starters import starters, starts_itself
 
@@ -237,8 +237,8 @@ def _port(tree: SourceTree, path: Path, options: Options) -> Port | tuple[str, .
 def _port_script(tree: SourceTree, path: Path, options: Options) -> Port:
     from ..engine.pipeline import port_module
 
-    options = _of_script(options, path)
     reached = tree.reached(path)
+    options = replace(_of_script(options, path), imported=_imported_by_others(tree, reached))
     texts = {file: tree.module(file).text for file in reached}
     trainer = _trainer_imports(options.rules)
     alone = len(reached) == 1 or not any(trainer.search(text) for text in texts.values())
@@ -251,6 +251,23 @@ def _port_script(tree: SourceTree, path: Path, options: Options) -> Port:
     alone_says = port_module(tree.module(path), options)
     seen_together = port.status == "unsupported" and port.findings and alone_says.status in ("unchanged", "unsupported")
     return replace(port if seen_together else alone_says, modules=tuple(others))
+
+
+def _imported_by_others(tree: SourceTree, files: Sequence[Path]) -> frozenset[str]:
+    """The names that the folder's other files import of these; of those that import a file itself, or all of its names,
+    each of their words."""
+    found: set[str] = set()
+    for user in {user for file in files for user in tree.users.get(file, ())} - {*files}:
+        for name in imported_names(tree.root / user):
+            file, imported = tree.find(name, user) or (user, "")
+            if file in files:
+                words = (
+                    [imported]
+                    if imported
+                    else re.findall(r"\w+", read_file(tree.root / user).decode("utf-8", "replace"))
+                )
+                found.update(words)
+    return frozenset(found)
 
 
 def _of_script(options: Options, path: Path) -> Options:

@@ -38,7 +38,7 @@ def drop_unread_settings(porting: Porting) -> None:
 def _drop(porting: Porting, scope: Scope) -> bool:
     module = porting.module
     spans = Spans((edit.start, edit.end) for edit in porting.edits)
-    written = {name.split(".")[0] for name in porting.written_names()}
+    written = {name.split(".")[0] for name in porting.written_names()} | porting.options.imported
     for name, bindings in scope.bindings.items():
         if len(bindings) != 1 or bindings[0].kind != "assign" or name in written:
             continue

@@ -33,7 +33,8 @@ def drop_unused_functions(porting: Porting) -> None:
         functions = [each for each in functions if module.span(each)[0] >= module.parts[-1].start]
     again = bool(functions)
     while again:
-        spans, written = Spans((edit.start, edit.end) for edit in porting.edits), porting.written_words()
+        spans = Spans((edit.start, edit.end) for edit in porting.edits)
+        written = porting.written_words() | porting.options.imported
         again = False
         for function in functions:
             start, end = module.span(function)
@@ -131,7 +132,7 @@ def _unused(porting: Porting, name: str, scope: Scope, bindings: list[Binding]) 
     """The values of a variable that only replaced code reads; none where one of them does more than answer."""
     module = porting.module
     uses = [module.span(use)[0] for use in module.references(name, scope)]
-    if name in porting.written_words() or not uses or not all(map(porting.covered, uses)):
+    if name in porting.written_words() | porting.options.imported or not uses or not all(map(porting.covered, uses)):
         return []
     values = [value for binding in bindings if (value := _plain(porting, binding)) is not None]
     return values if len(values) == len(bindings) else []
