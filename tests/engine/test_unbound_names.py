@@ -43,6 +43,7 @@ main()
         ),  # not its methods
         ("def few(most=most):\n    return most", "print(few)", ["most"]),  # what the default reads
         ("rates = [one for one in (1, 2)]", "print([rate for rate in rates], (lambda x, y=rates: x + y)(1))", []),
+        ("import torch", "torch.cuda.set_device(gpu)", []),  # which the port has no more
         ("import numpy as np\nfrom os import path as place", "print(numpy, np, path, place)", ["numpy", "path"]),
         ("from os.path import *", "print(join('a', 'b'))", []),
         ("globals().update(lengths=3)", "print(lengths)", []),
