@@ -25,6 +25,8 @@ def family(name):
         ("google/gemma-2-9b-it", "gemma2", 42),
         ("google/gemma-3-270m", "gemma3", 18),
         ("unsloth/gemma-3-4b-it", "gemma3", 34),
+        ("google/translategemma-12b-it", "gemma3", 48),
+        ("google/txgemma-9b-chat", "gemma2", 42),
         ("google/gemma-4-E2B-it", "gemma4", 35),
         ("google/gemma-4-31B", "gemma4", 60),
         ("meta-llama/Meta-Llama-3-8B-Instruct", "llama3", 32),
@@ -83,6 +85,7 @@ def test_models_of_a_known_architecture_by_other_names(hub_id, name):
         "meta-llama/Llama-3.2-11B-Vision-Instruct",
         "HuggingFaceTB/SmolVLM-Instruct",
         "google/embeddinggemma-300m",
+        "google/t5gemma-2b-2b-ul2",
     ],
 )
 def test_other_models_have_no_family(hub_id):

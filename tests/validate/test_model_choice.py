@@ -25,6 +25,8 @@ from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
         ("unsloth/mistral-7b-bnb-4bit", "mistral", "unsloth/mistral-7b-bnb-4bit"),
         ("TheBloke/Llama-2-7B-GPTQ", "llama3", "TheBloke/Llama-2-7B-GPTQ"),
         ("./gemma_2b", "gemma", "gemma_2b"),
+        ("./our_gemma_4b", "gemma3", MEMBERS["gemma3"]),
+        ("google/translategemma-4b-it", "gemma3", "google/translategemma-4b-it"),
     ],
 )
 def test_names_that_tell(name: str, family: str, member: str) -> None:

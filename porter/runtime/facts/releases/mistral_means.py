@@ -13,7 +13,7 @@ from typing import Any
 from . import release
 
 # Checkpoints of a multimodal class, which AutoModelForCausalLM loads, too: their names, and the Hub ids of those.
-NAMES = r"(?:gemma-3-(?:4b|12b|27b)|gemma-4-|medgemma-(?!27b-text))"
+NAMES = r"(?:gemma-3-(?:4b|12b|27b)|gemma-4-|medgemma-(?!27b-text)|translategemma-)"
 NAMED_MULTIMODAL = re.compile(rf"(?:^|/){NAMES}", re.IGNORECASE)
 MULTIMODAL = re.compile(rf"(?:google|unsloth)/{NAMES}", re.IGNORECASE)
 

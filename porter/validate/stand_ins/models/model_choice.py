@@ -42,8 +42,8 @@ BEFORE |= {"qwen3": "qwen2", "qwen2": "llama2", "llama3": "llama2"}
 NAMED = (
     (r"qwen[-_ ]?3", "qwen3"),
     (r"qwen", "qwen2"),
+    (r"gemma[-_ ]?3|gemma[-_ ]?(4|12)[-_ .]?b", "gemma3"),  # the only ones of these sizes
     (r"gemma[-_ ]?4", "gemma4"),
-    (r"gemma[-_ ]?3", "gemma3"),
     (r"gemma[-_ ]?2(?![-_ .]?b)", "gemma2"),
     (r"gemma", "gemma"),
     (r"llama[-_ ]?v?3(?!\d*b)|deepseek", "llama3"),

@@ -17,7 +17,7 @@ SPARE = 32  # rows without a token, where the real model has some
 INSTRUCT = re.compile(r"instruct|chat|-it\b|-it-|zephyr|vicuna|openchat|starling|hermes|-sft|r1-distill", re.IGNORECASE)
 LLAMA_3 = re.compile(r"llama-?3(?!\d*b)|r1-distill-llama", re.IGNORECASE)
 BYTES = re.compile(r"llama-?3(?!\d*b)|r1-distill|smollm|deepseek|falcon3|phi-4", re.IGNORECASE)
-MANY_ROWS = re.compile(r"deepseek-(llm|coder|math)|gemma-3-(4|12|27)b|medgemma", re.IGNORECASE)
+MANY_ROWS = re.compile(r"deepseek-(llm|coder|math)|gemma-3-(4|12|27)b|medgemma|translategemma", re.IGNORECASE)
 # Published with a token to pad with, which other models of their family lack: the end, or the unknown token.
 ENDS_PAD = re.compile(r"tinyllama.*-chat-v(0\.6|1)|zephyr|mistral-7b-sft|^deepseek", re.IGNORECASE)
 UNKNOWN_PADS = re.compile(r"^vicuna|^yi-", re.IGNORECASE)
