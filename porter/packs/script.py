@@ -26,6 +26,7 @@ from ..engine.script.flow import (
 from ..engine.script.following.base_casts import type_asked
 from ..engine.script.following.log_functions import only_logs
 from ..engine.script.following.reaching import reaching
+from ..engine.script.following.rebound import is_set_between
 from ..engine.script.following.uses_behind import MODEL_CASTS, MODEL_IDLE, uses_behind
 from ..engine.script.following.where_models_come_from import left_file
 from ..engine.script.seeds import DRAWS
@@ -116,6 +117,7 @@ __all__ = [
     "is_elif",
     "is_false",
     "is_same",
+    "is_set_between",
     "is_tokenizer",
     "keep_branch",
     "last_day",

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import libcst as cst
 
 from ..engine.script.fill_from_tables import short_name
+from ..engine.script.following.rebound import set_between
 from ..engine.script.porting import Porting
 from ..engine.script.sites import Argument, Site
 from ..source.calls import argument_of, calls_of, function_around, parameter_of
@@ -51,7 +52,7 @@ def hand_over(porting: Porting, block: str, parts: Sequence[Site]) -> dict[str, 
     What another method of its class made the parts of is kept on `self`: the names of that method, and how they are
     read then.
     """
-    assert porting.trainer is not None
+    assert porting.trainer is not None and porting.loop is not None
     module, here = porting.module, porting.trainer.scope
     held, given = holder_of(porting), parameters_for(porting, parts)
     handed: dict[str, list[str]] = {name: [] for name in given}
@@ -59,6 +60,10 @@ def hand_over(porting: Porting, block: str, parts: Sequence[Site]) -> dict[str, 
     for site in parts:
         own, kept = self_of(site, here), []
         for argument in site.arguments:
+            if _is_another(porting, argument, block, held[1] if held is not None else porting.loop.statement):
+                message = f"{argument.text} is another one where the loop stands than {short_name(site)} was given."
+                fix = "Give what is bound or set in between another name."
+                porting.find(site.rule, "error", message, fix, argument.line, argument.column)
             for name in _out_of_reach(module, argument, here):
                 known = {own, *on_self, *(each for names in handed.values() for each in names)}
                 if name in known or not _reads(block, name):
@@ -83,6 +88,14 @@ def hand_over(porting: Porting, block: str, parts: Sequence[Site]) -> dict[str, 
     if held is not None and given:
         _rewrite(porting, *held, handed)
     return on_self
+
+
+def _is_another(porting: Porting, argument: Argument, block: str, loop: cst.CSTNode) -> bool:
+    """Whether new code reads what an argument does, and that is set anew in front of the loop, or of the call that
+    runs it; the loop's parts are what the port makes of them."""
+    parts = {site.variable for site in porting.sites if site.variable is not None}
+    found = [name for name in set_between(porting.module, argument.node, loop) if name not in parts]
+    return any(_reads(block, name.partition("[")[0]) for name in found)
 
 
 def respelled(code: str, on_self: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ import libcst as cst
 
 from porter.packs.api import Origin, Phase, Porting, Severity, Site, Value, step
 from porter.packs.runtime import CONFIGS_OF_TRL, FieldTable, trl_release, unsloth_defaults
-from porter.packs.script import imports_usually, plain_version, version_key
+from porter.packs.script import imports_usually, is_set_between, plain_version, version_key
 from porter.packs.training import (
     Training,
     about,
@@ -241,20 +241,28 @@ def _say_start(porting: Training, site: Site) -> None:
     porting.find(ID, severity, message, fix, site.line, site.column)
 
 
+def _is_another(porting: Training, load: Site) -> bool:
+    """Whether the names that say the model's length say another where the trainer stands."""
+    length = load.argument("max_seq_length")
+    assert porting.trainer is not None
+    return length is not None and is_set_between(porting.module, length.node, porting.trainer.node)
+
+
 def _cut_at_the_models(porting: Training) -> None:
     """Rows are cut at the model's max_seq_length, or a shorter one of the config, whose max_length is overwritten."""
     of_model = porting.value("model.max_seq_length")
     if of_model is None or porting.model is None or not porting.model.qualified.startswith("unsloth."):
         return
     assert porting.trainer is not None
-    if of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
+    can_be_read = in_reach(porting.model.scope, porting.trainer.scope) and not _is_another(porting, porting.model)
+    if of_model.known and not can_be_read:
         of_model = replace(of_model, text=of_model.code)  # the name that says it is another function's
     sites = (None if is_followed(porting) and loses_keywords(porting) else porting.trainer, porting.config)
     own = [site.argument("max_seq_length") for site in sites if site is not None]
     given = next((each for each in own if each is not None and not each.value.is_literal(None)), None)
     if given is not None and not _is_longer(given.value, of_model):
         return
-    if not of_model.known and not in_reach(porting.model.scope, porting.trainer.scope):
+    if not of_model.known and not can_be_read:
         told = given or (porting.config.argument("max_length") if porting.config is not None else None)
         if told is not None and is_same_length(porting, told):
             reason = "the config's own length is the same expression"

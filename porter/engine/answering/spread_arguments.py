@@ -8,6 +8,7 @@ from ...text.edits import Spans
 from ...text.expressions import is_tight
 from ...text.format_strings import in_f_string
 from ..script.fill_from_tables import table_of
+from ..script.following.rebound import holds
 from ..script.porting import Porting
 from ..script.uses_of_training import uses
 from ..steps.step import Phase, step
@@ -24,15 +25,18 @@ def spread_arguments(porting: Porting) -> None:
         return
     table = table_of(porting, site).table
     covered = Spans((edit.start, edit.end) for edit in porting.edits)
-    for use in uses(porting, "arguments", site.variable, site.scope):
-        if use.kind != "read":
+    found = uses(porting, "arguments", site.variable, site.scope)
+    others = [use for use in found if holds(porting.module, use.name, site.node) is False]
+    apart = [porting.module.span(use.name)[0] for use in others]
+    for use in found:
+        if use.kind != "read" or use in others:
             continue
         row = table.row(use.chain.split(".")[0])
         if row is None or not row.place or porting.value(row.place) is None:
             continue
         text = porting.text(row.place)
         read = f"{site.variable}.{use.chain}"
-        porting.respell(read, text, operand=True)
+        porting.respell(read, text, operand=True, apart=apart)
         node, start, end = use.outer, *porting.module.span(use.outer)
         if start in covered:
             continue

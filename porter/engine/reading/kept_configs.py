@@ -17,6 +17,7 @@ from ..packs.pack import Rewrite, TableRule
 from ..script.callback_methods import reads_arguments
 from ..script.dead_blocks import is_dead
 from ..script.fill_from_tables import tables_of
+from ..script.following.rebound import holds, is_set_between
 from ..script.porting import Porting
 from ..script.sites import Argument, Site, shown
 from ..script.training import Training, in_reach
@@ -35,36 +36,44 @@ def is_spread(porting: Training, argument: Argument, config: Site | None, table:
         return False
     if not all(argument.certain for argument in config.arguments):
         return False
-    if not _is_beside(config, porting.trainer) or config.node in porting.kept or reads_arguments(porting):
+    if not _is_beside(porting, config, porting.trainer) or config.node in porting.kept or reads_arguments(porting):
         return False
     if argument.reference is None:
         return True
     if config.variable is None or _changed(porting, "arguments", argument, config):
         return False
     rules = member_rules(porting)
-    for name, match in _reads(porting, config.variable, config.scope):
-        row = table.table.row(name)
-        if (row is None or not row.place) and match not in rules:
+    for use in _reads_of(porting, config):
+        name = use.chain.split(".")[0]
+        row, given = table.table.row(name), config.argument(name)
+        if (row is None or not row.place) and use.match not in rules:
+            return False
+        if holds(porting.module, use.name, config.node) is None:
+            return False
+        if given is not None and is_set_between(porting.module, given.node, use.name):
             return False
     return True
 
 
-def _reads(porting: Training, variable: str, scope: Scope) -> tuple[tuple[str, str], ...]:
-    """The attributes of a training config that are read, each once, with what rules match them by."""
-    asked = ("reads", variable, id(scope))  # the file keeps its scopes
+def _reads_of(porting: Training, config: Site) -> tuple[Use, ...]:
+    """Where attributes of a training config are read, or may be where its variable is bound several times."""
+    asked = ("reads", config.node, config.variable, id(config.scope))  # the file keeps its scopes
     if asked not in porting.answers:
-        read = (use for use in uses(porting, "arguments", variable, scope) if use.kind == "read")
-        porting.answers[asked] = tuple(dict.fromkeys((use.chain.split(".")[0], use.match) for use in read))
-    found: tuple[tuple[str, str], ...] = porting.answers[asked]
+        assert config.variable is not None
+        read = (use for use in uses(porting, "arguments", config.variable, config.scope) if use.kind == "read")
+        porting.answers[asked] = tuple(use for use in read if holds(porting.module, use.name, config.node) is not False)
+    found: tuple[Use, ...] = porting.answers[asked]
     return found
 
 
-def _is_beside(config: Site, user: Site | None) -> bool:
+def _is_beside(porting: Training, config: Site, user: Site | None) -> bool:
     """Whether what a config is made of can be read at the call that takes it, and nobody else holds the config."""
     if user is None or not in_reach(config.scope, user.scope):
         return False
     if config.variable is None:
         return user.start <= config.start < user.end
+    if any(is_set_between(porting.module, argument.node, user.node) for argument in config.arguments):
+        return False
     return "." not in config.variable
 
 
@@ -76,7 +85,7 @@ def adapters_are_spread(
         return False
     if not all(argument.certain for argument in config.arguments):
         return False
-    if not _is_beside(config, user) or config.node in porting.kept:
+    if not _is_beside(porting, config, user) or config.node in porting.kept:
         return False
     return config.variable is None or not _changed(porting, "lora", argument, config)
 

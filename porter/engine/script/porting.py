@@ -6,7 +6,7 @@ Rules get a `Porting` and call its methods; nothing else changes the source.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import ClassVar
@@ -90,9 +90,17 @@ class Porting(Training):
         """The edits that replace what stands at `offset`."""
         return [edit for edit in self.edits if edit.start <= offset < edit.end] if self.covered(offset) else []
 
-    def respell(self, code: str, new: str, *, operand: bool = False) -> None:
-        """Code of the source becomes `new` where the edits repeat it; `operand`: in parentheses where it needs them."""
-        self.edits[:] = [respelled(edit, code, new, operand=operand) for edit in self.edits]
+    def respell(self, code: str, new: str, *, operand: bool = False, apart: Collection[int] = ()) -> None:
+        """Code of the source becomes `new` where the edits repeat it; `operand`: in parentheses where it needs them.
+
+        `apart`: places where the code means something else, whose edits stay.
+        """
+        self.edits[:] = [
+            edit
+            if any(edit.start <= place < edit.end for place in apart)
+            else respelled(edit, code, new, operand=operand)
+            for edit in self.edits
+        ]
 
     def add_behind(self, part: str, lines: Sequence[str], site: Site) -> None:
         """Further lines behind the part of the port that stands for `site`."""

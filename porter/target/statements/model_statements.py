@@ -8,7 +8,8 @@ from ...engine.reading.checkpoints.stored_weights import check_stored_weights
 from ...engine.reading.master_weights import MASTERS
 from ...engine.reading.precision import chosen_type, default_type, release_of_loading, under_autocast
 from ...engine.receipts.marking import given, mark, mark_keywords, mark_of, marked_code
-from ...engine.script.fill_from_tables import short_name
+from ...engine.script.fill_from_tables import argument_at, short_name
+from ...engine.script.following.rebound import is_set_between
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument, Site, facts_of, indentation
 from ...engine.script.training import in_reach
@@ -72,7 +73,7 @@ def own_tokenizer(porting: Porting, lines: list[str]) -> str:
     """SFTTrainer makes its own tokenizer when it gets none; the port does so in sight."""
     name = _tokenizer_name(porting)
     site = porting.model
-    far = site is not None and porting.trainer is not None and not in_reach(site.scope, porting.trainer.scope)
+    far = site is not None and porting.trainer is not None and _is_far(porting, site, porting.trainer)
     model = f"{porting.names.model}.porter.id" if porting.foreign_model or far else porting.text("model.id")
     assert porting.trainer is not None
     note = "" if name == "tokenizer" else f"  # {short_name(porting.trainer)} makes its own"
@@ -86,6 +87,13 @@ def _tokenizer_name(porting: Porting) -> str:
     scopes = [porting.trainer.scope, *(porting.module.scope(use.name) for use in role_uses(porting, "trainer"))]
     is_free = all(scope.lookup("tokenizer") is None for scope in scopes)
     return "tokenizer" if is_free else porting.fresh("trainer_tokenizer")
+
+
+def _is_far(porting: Porting, load: Site, trainer: Site) -> bool:
+    """Whether the name that a model is loaded by isn't its name any more where the trainer stands, or not there."""
+    name = argument_at(porting, load, "model.id")
+    again = name is not None and is_set_between(porting.module, name.node, trainer.node)
+    return again or not in_reach(load.scope, trainer.scope)
 
 
 def named_model(porting: Porting, site: Site) -> str | Argument:

@@ -1,0 +1,131 @@
+"""What is bound again behind the place where a config, a model or a loop's part was made of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from .porting import port
+
+HEAD = """\
+import torch
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+rows = load_dataset("some/rows", split="train")
+"""
+TRAINED = 'trainer = SFTTrainer("Qwen/Qwen3-0.6B", args=config, train_dataset=rows)\ntrainer.train()\n'
+FIRST = 'config = SFTConfig("out", learning_rate=1e-4, per_device_train_batch_size=2)\n'
+SECOND = 'config = SFTConfig("out/2", learning_rate=3e-5, per_device_train_batch_size=16)\n'
+READ = "print(config.learning_rate)\n"
+
+
+def test_a_read_is_of_the_config_that_its_line_has() -> None:
+    found = port(HEAD + FIRST + READ + TRAINED + READ + SECOND + READ + TRAINED + READ).after
+    printed = [line for line in found.splitlines() if line.startswith("print(")]
+    assert printed == [*["print(1e-4)"] * 2, *["print(config.learning_rate)"] * 2]
+    assert "optax.linear_schedule(1e-4," in found and 'config = SFTConfig("out/2"' in found
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        f"if len(rows) > 9:\n    {SECOND}{READ}",
+        f"def report():\n    {READ}\n{SECOND}report()\n",
+        f"for _ in range(2):\n    {READ}    {SECOND}",
+    ],
+)
+def test_a_config_that_may_be_another_where_it_is_read_stays(between: str) -> None:
+    found = port(HEAD + FIRST + TRAINED + between).after
+    assert 'config = SFTConfig("out", learning_rate=1e-4' in found
+    assert READ.strip() in found
+
+
+def test_another_object_of_the_name_is_left_alone() -> None:
+    found = port(
+        HEAD + FIRST + TRAINED + READ + "from project import load\nconfig = load()\nprint(config.seed)\n"
+    ).after
+    assert "print(1e-4)" in found and "print(config.seed)" in found
+    assert 'SFTConfig("out"' not in found
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "between"),
+    [
+        ("lr = 1e-4\n", "lr", "lr = 2e-4\n"),
+        ("lr = 1e-4\n", "lr * 2", "lr *= 2\n"),
+        ("lr = 1e-4\n", "lr", "for lr in (1e-4, 2e-4):\n    print(lr)\n"),
+        ("import shared\n", "shared.lr", "shared.lr = 2e-4\n"),
+        ("from shared import held\n", 'held["lr"]', 'held["lr"] /= 2\n'),
+    ],
+)
+def test_a_config_of_what_is_set_anew_in_front_of_its_trainer_stays(before: str, given: str, between: str) -> None:
+    made = f'{before}config = SFTConfig("out", learning_rate={given})\n'
+    found = port(HEAD + made + between + TRAINED).after
+    assert f'config = SFTConfig("out", learning_rate={given})\n{between}' in found
+    assert "config.learning_rate" in found
+    spread = port(HEAD + made + TRAINED + between).after
+    assert f"optax.linear_schedule({given}," in spread and "SFTConfig(" not in spread
+
+
+def test_a_read_behind_what_is_set_anew_keeps_the_config() -> None:
+    made = 'lr = 1e-4\nconfig = SFTConfig("out", learning_rate=lr)\n'
+    found = port(HEAD + made + TRAINED + "lr = 2e-4\n" + READ).after
+    assert READ in found and 'config = SFTConfig("out", learning_rate=lr)' in found
+    assert "SFTConfig(" not in port(HEAD + made + TRAINED + READ + "lr = 2e-4\n").after
+
+
+def test_adapters_of_a_rank_that_is_set_anew_keep_their_config() -> None:
+    made = 'rank = 8\nlora = LoraConfig(r=rank, target_modules=["q_proj"])\n{}' + FIRST
+    trained = TRAINED.replace("args=config", "args=config, peft_config=lora")
+    assert "LoraConfig(r=rank" in port(HEAD + made.format("rank = 64\n") + trained).after
+    assert "LoraConfig(" not in port(HEAD + made.format("") + trained).after
+
+
+@pytest.mark.parametrize(("again", "loaded"), [('name = "out"\n', "model.porter.id"), ("", "name")])
+def test_the_trainers_own_tokenizer_is_that_of_the_name_the_model_was_loaded_by(again: str, loaded: str) -> None:
+    made = 'name = "Qwen/Qwen3-0.6B"\nmodel = AutoModelForCausalLM.from_pretrained(name, dtype="bfloat16")\n'
+    trained = TRAINED.replace('"Qwen/Qwen3-0.6B"', "model").replace("args=config", 'args=SFTConfig("out")')
+    assert f"tokenizer = AutoTokenizer.from_pretrained({loaded})\n" in port(HEAD + made + again + trained).after
+
+
+@pytest.mark.parametrize(("again", "severities"), [("size = 512\n", ["error"]), ("", [])])
+def test_unsloths_length_that_is_set_anew_is_named(again: str, severities: list[str]) -> None:
+    loaded = 'FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", max_seq_length=size, load_in_4bit=False)'
+    made = f"size = 1024\nmodel, tokenizer = {loaded}\nmodel = FastLanguageModel.get_peft_model(model)\n"
+    trained = TRAINED.replace('"Qwen/Qwen3-0.6B"', "model").replace("args=config", 'args=SFTConfig("out")')
+    found = port("from unsloth import FastLanguageModel\n" + HEAD + made + again + trained)
+    said = [each.severity for each in found.findings if "cuts rows at the model's max_seq_length" in each.message]
+    assert said == severities
+    assert ("max_length=size," in found.after) is not bool(severities)
+
+
+LOOP = """\
+import torch
+from datasets import load_dataset
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, default_data_collator
+
+size, lr = 8, 1e-4
+rows = load_dataset("some/tokens", split="train")
+loader = DataLoader(rows, batch_size=size, shuffle=True, collate_fn=default_data_collator)
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+{between}model.train()
+for epoch in range(2):
+    for batch in loader:
+        loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+{behind}"""
+
+
+def test_parts_of_a_loop_of_what_is_set_anew_are_named() -> None:
+    found = port(LOOP.format(between="size, lr = 4, 2e-4\n", behind=""))
+    said = [each.message for each in found.findings if each.severity == "error"]
+    assert [message.partition(" ")[0] for message in said] == ["size", "lr"]
+    assert all("is another one where the loop stands" in message for message in said)
+    plain = port(LOOP.format(between="", behind="size, lr = 4, 2e-4\nprint(size, lr)\n"))
+    assert plain.status == "ported", plain.findings
