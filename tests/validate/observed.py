@@ -15,7 +15,8 @@ OBSERVED = """
 import sys
 from pathlib import Path
 from porter.validate.observing.settings import Settings
-from porter.validate.stand_ins.substitutes import Substitutes, patch_loaders
+from porter.validate.stand_ins.loading import patch_loaders
+from porter.validate.stand_ins.substitutes import Substitutes
 from porter.validate.running.script import run_script
 work, side, script = sys.argv[1:]
 substitutes = Substitutes(Settings.load(f"{work}/settings.json"), side, [])

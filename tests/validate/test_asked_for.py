@@ -20,7 +20,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from transformers import TrainingArguments
 from porter.validate.observing.settings import Settings
-from porter.validate.torch_side.observe_torch import patch_arguments
+from porter.validate.torch_side.observe_arguments import patch_arguments
 notes = SimpleNamespace(note=lambda line: None, output=lambda path: sys.argv[1])
 made = TrainingArguments.__post_init__
 def off_in_one_process(self):  # as transformers 4.46 to 4.56 have it

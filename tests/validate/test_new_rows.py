@@ -49,7 +49,7 @@ def test_new_rows_are_the_mean_in_torch(monkeypatch: pytest.MonkeyPatch, tied: b
 
 def test_and_in_the_port() -> None:
     from porter.runtime.models import vocabulary
-    from porter.validate.jax_side.observe_jax import average_new_rows as average
+    from porter.validate.jax_side.observe_runtime import average_new_rows as average
 
     copy = SimpleNamespace(new_rows=vocabulary.new_rows)
     average(copy)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from porter.validate.jax_side import observe_jax
+from porter.validate.jax_side import observe_runtime
 from porter.validate.jax_side.observer_jax import Observer
 
 
@@ -23,8 +23,8 @@ def test_rules_of_a_merged_adapter_are_not_the_trainings(monkeypatch: pytest.Mon
 
     runtime.merge_adapter = merge_adapter  # type: ignore[attr-defined]
     replaced = {}
-    monkeypatch.setattr(observe_jax, "replace_everywhere", lambda module, name, new: replaced.update({name: new}))
-    observe_jax.patch_merging(observer, runtime)
+    monkeypatch.setattr(observe_runtime, "replace_everywhere", lambda module, name, new: replaced.update({name: new}))
+    observe_runtime.patch_merging(observer, runtime)
     assert replaced["merge_adapter"]("model") == "model"
     observer.rule(SimpleNamespace(alpha=16.0, rank=8, module_path=".*/q_proj"), 0.05)
     assert (observer._scalings, observer._dropouts) == ({2.0}, {".*/q_proj": 0.05})

@@ -18,7 +18,8 @@ import sys
 from pathlib import Path
 from porter.validate.observing.guard import Guard
 from porter.validate.observing.settings import Settings
-from porter.validate.stand_ins.substitutes import Substitutes, patch_loaders
+from porter.validate.stand_ins.loading import patch_loaders
+from porter.validate.stand_ins.substitutes import Substitutes
 
 work = sys.argv[1]
 Settings(work=work).save(work + "/settings.json")

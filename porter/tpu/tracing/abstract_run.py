@@ -23,7 +23,8 @@ from typing import Any, NoReturn
 
 from ...runtime.facts.family import text_config
 from ...source.notebooks.program import program_text
-from ...validate.jax_side.observe_jax import fitted, runtimes, without_torch
+from ...validate.jax_side.observe_jax import fitted, without_torch
+from ...validate.jax_side.observe_runtime import runtimes
 from ...validate.jax_side.replacing import replace_everywhere
 from ...validate.running.script import run_script
 from ...validate.world.start import stand_in_world
