@@ -16,15 +16,8 @@ import numpy as np
 
 from ..facts import releases
 from ..hosts.global_arrays import placed
-from ..rows.collation import (
-    COLUMNS,
-    CollatedRow,
-    Collator,
-    only,
-    read_rows,
-    without_sight,
-    without_torch,
-)
+from ..rows.collated_rows import CollatedRows
+from ..rows.collation import CollatedRow, Collator, without_sight
 from ..rows.rows import is_stream
 from . import accumulation as older
 from . import order
@@ -34,8 +27,6 @@ from .deal_rows import Deal
 from .evaluation_sets import EvaluationSets, by_name
 from .steps import said_of_untrained
 from .trainer_evaluation import TrainerEvaluation
-
-_FIRST_LOOK = 64  # rows that are collated at a time to find the longest
 
 
 class TrainerBatches:
@@ -116,16 +107,19 @@ class TrainerBatches:
         self._divides_by_made = bool(transformers) and self._release.divides_by_made
         self._label_smoothing = label_smoothing
         self._mesh = mesh
-        self._keep = COLUMNS if remove_unused_columns else None
-        self._collator = without_torch(collator)
-        if inputs is not None:
-            self._collator = only(self._collator, inputs, unlabelled)
+        self._collated = CollatedRows(
+            collator,
+            remove_unused_columns=remove_unused_columns,
+            inputs=inputs,
+            unlabelled=unlabelled,
+            of_no_token=self._of_no_token,
+        )
         self._deal = Deal(batch_size=batch_size, accumulation=accumulation, processes=processes, drop_last=drop_last)
         self._tokens_of_all = average_tokens_across_devices or processes == 1
         self._passes: list[np.ndarray] | None = None
         if is_stream(dataset):
             dataset, self._passes = self._read_stream(dataset, max_steps)
-        self._dataset = self._columns(dataset)
+        self._dataset = self._collated.columns(dataset)
         self._sampling: dict[str, Any] = {
             "sampling": sampling,
             "seed": order.seed_of(self._release, seed, data_seed, sampling),
@@ -153,7 +147,7 @@ class TrainerBatches:
         )
         self._micro_batches = math.ceil(batch_size * largest / self.batch_size)
         self.accumulation = self._micro_batches if self._micro_batches > 1 else None
-        self._shape = Shape.of(self._rows_of(self._dataset), self._of_no_token)
+        self._shape = Shape.of(self._collated.all(self._dataset), self._of_no_token)
         if jax.process_index() == 0:
             print(self)
 
@@ -297,7 +291,9 @@ class TrainerBatches:
         """
 
         def one(dataset: Any) -> TrainerEvaluation:
-            return TrainerEvaluation(self, self._columns(list(dataset) if is_stream(dataset) else dataset), batch_size)
+            return TrainerEvaluation(
+                self, self._collated.columns(list(dataset) if is_stream(dataset) else dataset), batch_size
+            )
 
         made: TrainerEvaluation | EvaluationSets = by_name(dataset, one)
         return made
@@ -309,31 +305,6 @@ class TrainerBatches:
         group = batch_size // self._deal.processes
         return order.evaluated(_lengths(dataset), group, self._sampling["seed"], self.rows)
 
-    def _columns(self, dataset: Any) -> Any:
-        """The dataset without the columns that its library takes away before rows are read."""
-        if self._keep is None or not hasattr(dataset, "remove_columns"):
-            return dataset
-        gone = [name for name in dataset.column_names if name not in self._keep]
-        if len(gone) == len(dataset.column_names):
-            raise ValueError(
-                f"no column of the dataset is an input of the model (it has {', '.join(gone)}): tokenise it first, or "
-                "set remove_unused_columns=False where the collator does"
-            )
-        return dataset.remove_columns(gone)
-
-    def _features(self, dataset: Any, rows: Sequence[int] | np.ndarray) -> list[Any]:
-        """Rows as the collator gets them."""
-        numbers = [int(row) for row in rows]
-        fetch = getattr(dataset, "__getitems__", None)
-        features = fetch(numbers) if fetch is not None else [dataset[number] for number in numbers]
-        if self._keep is None:
-            return list(features)
-        keep = self._keep
-        return [
-            {name: value for name, value in feature.items() if name in keep} if isinstance(feature, dict) else feature
-            for feature in features
-        ]
-
     def _collate(
         self, dataset: Any, group: Sequence[np.ndarray], batch_size: int
     ) -> tuple[list[CollatedRow], np.ndarray]:
@@ -343,28 +314,10 @@ class TrainerBatches:
         share = batch_size // self._deal.processes
         for number, batch in enumerate(group):
             for rank, start in enumerate(range(0, len(batch), share)):
-                found = read_rows(
-                    self._collator(self._features(dataset, batch[start : start + share])), self._of_no_token
-                )
+                found = self._collated.rows(dataset, batch[start : start + share])
                 rows += found
                 places += [(number, rank)] * len(found)
         return rows, np.array(places, int).reshape(-1, 2)
-
-    def _rows_of(self, dataset: Any) -> Iterator[CollatedRow]:
-        """All rows as the collator makes them: many at a time, or one by one where it only takes rows of a length."""
-        at_once = _FIRST_LOOK
-        start = 0
-        while start < len(dataset):
-            features = self._features(dataset, range(start, min(start + at_once, len(dataset))))
-            try:
-                rows = list(read_rows(self._collator(features), self._of_no_token))
-            except Exception:
-                if at_once == 1:
-                    raise
-                at_once = 1
-                continue
-            yield from rows
-            start += at_once
 
     def _read_stream(self, dataset: Any, max_steps: int) -> tuple[list[Any], list[np.ndarray]]:
         """The rows of the first `max_steps` steps of a stream, and their numbers pass by pass."""

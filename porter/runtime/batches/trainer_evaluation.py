@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..hosts.global_arrays import placed
-from ..rows.collation import CollatedRow, read_whole
+from ..rows.collation import CollatedRow
 from .arrays import Batch, divisible
 from .collated_shape import Shape
 from .predictions import Share, WholeBatches
@@ -35,7 +35,7 @@ class TrainerEvaluation:
         self.batch_size = divisible(batch_size, training._mesh)
         self._count = math.ceil(sum(map(len, self._dealt)) / self.batch_size)
         self._parts = (training, dataset, batch_size)
-        self._shape = Shape.of(training._rows_of(dataset), training._of_no_token)
+        self._shape = Shape.of(training._collated.all(dataset), training._of_no_token)
 
     def __len__(self) -> int:
         return self._count
@@ -78,8 +78,7 @@ class TrainerEvaluation:
         steps, seen = [], 0
         for batch in self._dealt:
             starts = range(0, len(batch), per_process)
-            features = [training._features(dataset, batch[start : start + per_process]) for start in starts]
-            read = [read_whole(training._collator(each)) for each in features]
+            read = [training._collated.whole(dataset, batch[start : start + per_process]) for start in starts]
             ranks = np.repeat(np.arange(len(read)), [len(ids) for ids, _, _ in read])
             rows = [CollatedRow(*row) for arrays in read for row in zip(*arrays, strict=True)]
             weights = self._weights(rows, ranks, seen)
