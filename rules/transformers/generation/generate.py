@@ -35,7 +35,7 @@ from ._generation import (
     settle_keywords,
     trained,
 )
-from .reloaded_model import has_mesh_of_file
+from ._reload_places import has_mesh_of_file
 
 ID = "TP311"
 FILLS_UNSET = "5.0.0"  # the first transformers that fills any GenerationConfig with the checkpoint's settings

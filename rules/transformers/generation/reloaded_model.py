@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import calls_of, function_around, indentation, parameter_of, role_uses, shortened
-from porter.packs.training import facts_of, in_reach, is_behind, tables_by_class
-from porter.packs.writing import MESH, Rewrite, apply_rewrite, member_rules
+from porter.packs.script import function_around, indentation, parameter_of, role_uses, shortened
+from porter.packs.training import facts_of, tables_by_class
+from porter.packs.writing import Rewrite, apply_rewrite, member_rules
 
 from ._generation import RELOADED
 from ._reload_arguments import QUANTISES, WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
+from ._reload_places import loads_again
 from ._reloaded_by_unsloth import LOADS, arguments_of_unsloth, path_of_unsloth, reloaded_tokenizer
 from .called_model import OUTPUTS, is_known_call
 from .shown_places import ATTRIBUTES, is_shown, shown_value
@@ -46,7 +47,6 @@ IDLE = frozenset(
     "device_map dtype torch_dtype is_trainable offload_folder low_cpu_mem_usage offload_dir local_files_only "
     "torch_device token use_auth_token trust_remote_code".split()
 )
-MAX_DEPTH = 4  # functions that call one another
 REASON = "the model that generates is Tunix's, too"
 
 
@@ -79,7 +79,7 @@ def port_reloaded(porting: Porting) -> None:
     whole = tables_by_class(porting.packs)[WHOLE].names
     for call in module.calls:
         name = module.qualified(call.func)
-        if (name == ADAPTED or name in whole or name in LOADS) and _is_candidate(porting, call):
+        if (name == ADAPTED or name in whole or name in LOADS) and loads_again(porting, call):
             chain = _Chain()
             if not _load(porting, call, chain) or (chain.is_cast and chain.is_saved):
                 continue
@@ -128,65 +128,6 @@ def _half_precision(porting: Porting, call: cst.Call) -> cst.BaseExpression | No
         if named and re.search(r"(?<!b)float16\b|\bhalf\b", porting.module.code(argument.value)):
             return argument.value
     return None
-
-
-def _is_candidate(porting: Porting, call: cst.Call) -> bool:
-    trainer, model = porting.trainer, porting.model
-    assert trainer is not None
-    taken = (model is not None and model.node is call) or call in porting.loads
-    if taken or porting.covered(porting.module.span(call)[0]):
-        return False
-    if is_behind(porting, call) and in_reach(trainer.scope, porting.module.scope(call)):
-        return True
-    return _is_apart(porting, call) or (has_mesh_of_file(porting) and _is_behind_calls(porting, call))
-
-
-def _is_behind_calls(porting: Porting, call: cst.Call) -> bool:
-    """Whether a line of no function runs behind every call of the one that trains: `train(); model = load()`."""
-    module, trainer = porting.module, porting.trainer
-    assert trainer is not None
-    function = function_around(module, trainer.node)
-    calls = calls_of(module, function) if function is not None else []
-    if function_around(module, call) is not None or module.loops(call) or not calls:
-        return False
-    ends = [module.span(module.statement(one))[1] for one in calls]
-    apart = all(function_around(module, one) is None for one in calls)
-    return apart and all(end <= module.span(call)[0] for end in ends)
-
-
-def _is_apart(porting: Porting, call: cst.Call) -> bool:
-    """Whether a function that trains nothing loads the model for itself, and the mesh is the file's."""
-    function = function_around(porting.module, call)
-    trains = {function_around(porting.module, site.node) for site in porting.sites if site.role == "trainer"}
-    if function is None or function in trains:
-        return False
-    return has_mesh_of_file(porting) or (_has_mesh(porting, call) and _runs_behind(porting, function))
-
-
-def _has_mesh(porting: Porting, node: cst.CSTNode) -> bool:
-    """Whether the mesh that the port makes for a trainer at the top of the file is known where `node` stands."""
-    trainer = porting.trainer
-    return trainer is not None and in_reach(trainer.scope, porting.module.scope(node))
-
-
-def _runs_behind(porting: Porting, function: cst.FunctionDef, depth: int = 0) -> bool:
-    """Whether a function is defined, or called, behind the training only."""
-    module = porting.module
-    if is_behind(porting, function):
-        return True
-    calls = calls_of(module, function)
-    uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
-    if depth > MAX_DEPTH or not calls or len(uses) > len(calls):
-        return False
-    around = [(call, function_around(module, call)) for call in calls]
-    return all(
-        is_behind(porting, call) if outer is None else _runs_behind(porting, outer, depth + 1) for call, outer in around
-    )
-
-
-def has_mesh_of_file(porting: Porting) -> bool:
-    """Whether the port makes its mesh below the imports, for all functions."""
-    return any(edit.part == MESH for edit in porting.edits)
 
 
 def _load(porting: Porting, call: cst.Call, chain: _Chain) -> bool:

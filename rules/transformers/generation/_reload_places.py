@@ -1,0 +1,73 @@
+"""Where a script may load a model again that the port loads with Tunix: where its mesh is, and what trains is done."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from porter.packs.api import Porting
+from porter.packs.script import calls_of, function_around
+from porter.packs.training import in_reach, is_behind
+from porter.packs.writing import MESH
+
+MAX_DEPTH = 4  # functions that call one another
+
+
+def loads_again(porting: Porting, call: cst.Call) -> bool:
+    """Whether a call is none that loads what is trained, and the port has its mesh there, behind the training or in a
+    function that is apart from it."""
+    trainer, model = porting.trainer, porting.model
+    assert trainer is not None
+    taken = (model is not None and model.node is call) or call in porting.loads
+    if taken or porting.covered(porting.module.span(call)[0]):
+        return False
+    if is_behind(porting, call) and in_reach(trainer.scope, porting.module.scope(call)):
+        return True
+    return _is_apart(porting, call) or (has_mesh_of_file(porting) and _is_behind_calls(porting, call))
+
+
+def _is_behind_calls(porting: Porting, call: cst.Call) -> bool:
+    """Whether a line of no function runs behind every call of the one that trains: `train(); model = load()`."""
+    module, trainer = porting.module, porting.trainer
+    assert trainer is not None
+    function = function_around(module, trainer.node)
+    calls = calls_of(module, function) if function is not None else []
+    if function_around(module, call) is not None or module.loops(call) or not calls:
+        return False
+    ends = [module.span(module.statement(one))[1] for one in calls]
+    apart = all(function_around(module, one) is None for one in calls)
+    return apart and all(end <= module.span(call)[0] for end in ends)
+
+
+def _is_apart(porting: Porting, call: cst.Call) -> bool:
+    """Whether a function that trains nothing loads the model for itself, and the mesh is the file's."""
+    function = function_around(porting.module, call)
+    trains = {function_around(porting.module, site.node) for site in porting.sites if site.role == "trainer"}
+    if function is None or function in trains:
+        return False
+    return has_mesh_of_file(porting) or (_has_mesh(porting, call) and _runs_behind(porting, function))
+
+
+def _has_mesh(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether the mesh that the port makes for a trainer at the top of the file is known where `node` stands."""
+    trainer = porting.trainer
+    return trainer is not None and in_reach(trainer.scope, porting.module.scope(node))
+
+
+def _runs_behind(porting: Porting, function: cst.FunctionDef, depth: int = 0) -> bool:
+    """Whether a function is defined, or called, behind the training only."""
+    module = porting.module
+    if is_behind(porting, function):
+        return True
+    calls = calls_of(module, function)
+    uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
+    if depth > MAX_DEPTH or not calls or len(uses) > len(calls):
+        return False
+    around = [(call, function_around(module, call)) for call in calls]
+    return all(
+        is_behind(porting, call) if outer is None else _runs_behind(porting, outer, depth + 1) for call, outer in around
+    )
+
+
+def has_mesh_of_file(porting: Porting) -> bool:
+    """Whether the port makes its mesh below the imports, for all functions."""
+    return any(edit.part == MESH for edit in porting.edits)
