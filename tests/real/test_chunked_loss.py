@@ -41,16 +41,19 @@ def test_chunks_change_neither_loss_nor_gradients(tiny: Any, tiny_mesh: Any, fam
         "smoothing": np.asarray([0.1, 0.1], np.float32),
     }
 
-    def result(loss: Any) -> tuple[float, list[Any]]:
-        step = nnx.jit(nnx.value_and_grad(loss, argnums=nnx.DiffState(0, nnx.LoRAParam)))
+    def result(loss: Any) -> tuple[list[float], list[Any]]:
+        telling = loss.with_metrics({"accuracy": batch["scale"], "entropy": batch["scale"]})
+        step = nnx.jit(nnx.value_and_grad(telling, argnums=nnx.DiffState(0, nnx.LoRAParam), has_aux=True))
         inputs = model_inputs(batch)  # by name, as PeftTrainer calls a loss
         with mesh:
-            value, gradients = step(model, **inputs)
-        return float(value), jax.tree.leaves(gradients)
+            (value, told), gradients = step(model, **inputs)
+        return [float(each) for each in (value, told["mean_token_accuracy"], told["entropy"])], jax.tree.leaves(
+            gradients
+        )
 
     whole, expected = result(token_loss)
     parts, gradients = result(chunked_token_loss(chunks))
-    assert parts == pytest.approx(whole, rel=1e-6)
+    assert parts == pytest.approx(whole, rel=1e-6) and whole[-1] > 0
     for ours, theirs in zip(gradients, expected, strict=True):
         assert np.allclose(ours, theirs, rtol=1e-4, atol=1e-6 * float(np.abs(theirs).max() + 1e-9))
     assert model.config is config  # the softcap is back, and so is the head:

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from porter.runtime.facts.releases import release
-from porter.runtime.rollouts.logged import Logged, kl_shares, mean_kl
+from porter.runtime.facts.releases.lines import CLIP_RATIOS
+from porter.runtime.losses.policy_loss import PolicyLoss, Shares
+from porter.runtime.rollouts.logged import Logged, kl_shares, mean_kl, shares_of
 from porter.runtime.rollouts.rollout import Rollout, _deviation, said_of
+from porter.runtime.training.own_metrics import _highest, _lowest
 
 REWARDS = np.array([[1.0], [0.0], [3.0], [5.0]])
 
@@ -93,3 +96,35 @@ ROLLOUTS = [Rollout([1, 2], [3] * length, length) for length in (2, 3, 2, 2)]
 def log(trl: str) -> Logged:
     rewards: Any = SimpleNamespace(names=["right"], weights=np.ones(1))
     return Logged(release(trl), rewards, 2, whole_spread=False)
+
+
+@pytest.mark.parametrize(("ratio", "sign", "side", "extreme"), [(0.5, -1, "low", "min"), (1.5, 1, "high", "max")])
+@pytest.mark.parametrize("of_rows", [True, False])
+def test_what_is_clipped_is_logged_of_each_micro_step(
+    ratio: float, sign: int, side: str, extreme: str, of_rows: bool
+) -> None:
+    """Two micro-steps of two completions: a half and all of one are clipped; none, and a half. Split into two here."""
+    clipped = np.array([[1, 0], [1, 1], [0, 0], [0, 1]])
+    old_logps, mask = np.where(clipped, -np.log(ratio), 0.0), np.ones((4, 2))
+    loss = PolicyLoss("grpo", logs=CLIP_RATIOS, micro_steps=2, extremes_of_rows=of_rows)
+    rollouts = [Rollout([1], [1, 2], 2) for _ in range(4)]
+    counted = shares_of([rollouts[:2], rollouts[2:]], 1, 2, of_all=True)
+    told = []
+    for rows in (slice(0, 3), slice(3, 4)):
+        shares = Shares(**{name: each[rows] for name, each in counted.items()})
+        given = (np.zeros((4, 2))[rows], mask[rows], np.full(4, float(sign))[rows], shares, old_logps[rows], None)
+        told.append(loss.told(*given))  # type: ignore[arg-type]
+    means = {name: np.mean([each[name] for each in told]) for name in CLIP_RATIOS if name.endswith("_mean")}
+    other = "high" if side == "low" else "low"
+    expected = (3 / 4 + 1 / 4) / 2
+    assert means == {
+        f"clip_ratio/{side}_mean": pytest.approx(expected),
+        f"clip_ratio/{other}_mean": 0,
+        "clip_ratio/region_mean": pytest.approx(expected),
+    }
+    of_extreme = [each[f"clip_ratio/{side}_{extreme}"] for each in told]
+    if of_rows:
+        found = (_lowest if extreme == "min" else _highest)(of_extreme)
+        assert found == pytest.approx(np.mean([0.5, 0.0] if extreme == "min" else [1.0, 0.5]))
+    else:
+        assert np.mean(of_extreme) == pytest.approx(expected)
