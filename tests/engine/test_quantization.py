@@ -162,12 +162,22 @@ def test_under_fp16_that_release_ends_and_an_older_one_is_meant() -> None:
     assert "fp16=True's loss scaling can't take" in said and "saves the adapters" not in said
 
 
-def test_also_where_the_arguments_stay_an_object() -> None:
-    text = CAST.format(
-        release="0.8.6", trainer="SFT", more=", bf16=True", config="BitsAndBytesConfig(load_in_4bit=True)"
-    )
+def of_0_8(more: str) -> str:
+    text = CAST.format(release="0.8.6", trainer="SFT", more=more, config="BitsAndBytesConfig(load_in_4bit=True)")
     text = text.replace("import SFTConfig, SFT", "import SFT").replace("SFTConfig(", "TrainingArguments(")
-    text = text.replace("BitsAndBytesConfig\n", "BitsAndBytesConfig, TrainingArguments\n")
+    return text.replace("BitsAndBytesConfig\n", "BitsAndBytesConfig, TrainingArguments\n")
+
+
+def test_adapters_that_the_script_put_in_are_not_cast_by_the_trainer() -> None:
+    text = of_0_8(", bf16=True").replace("processing_class", "tokenizer")
+    own = text.replace(
+        "\ntrainer =", "\nfrom peft import get_peft_model\nmodel = get_peft_model(model, LoraConfig())\ntrainer ="
+    )
+    assert "saves the adapters" in str(port(text).findings) and "saves the adapters" not in str(port(own).findings)
+
+
+def test_also_where_the_arguments_stay_an_object() -> None:
+    text = of_0_8(", bf16=True")
     call = re.search(r"args=(TrainingArguments\([^)]*\))", text)
     assert call is not None
     made = f"\nsettings = {call[1]}\nsettings.logging_steps = settings.save_steps\nprint(settings.to_dict())\ntrainer ="

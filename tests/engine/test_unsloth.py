@@ -32,6 +32,12 @@ def test_all_layers_are_those_that_unsloth_names(asked: str) -> None:
     assert "up_proj" in found.after
 
 
+def test_gaussian_adapters_start_so() -> None:
+    put_in = PUT_IN.replace("(model)", "(model, init_lora_weights='gaussian')")
+    check_becomes(script().replace(PUT_IN, put_in), "lora_a_initializer=jax.nn.initializers.normal(1 / 16)")
+    assert port(script().replace(PUT_IN, put_in)).status == "ported"
+
+
 def test_defaults_are_unsloths_where_the_config_says_nothing() -> None:
     check_becomes(script("'out', seed=1"), "accumulation=2,  # Unsloth's default", "seed=1,", 'unsloth="')
     own = "class Config(SFTConfig):\n    pass\n\n"

@@ -51,7 +51,7 @@ def gradient_scale(porting: Porting) -> list[Arg]:
         code = f"{porting.rt('undivided')}({porting.names.model}, {text}, {quoted(version)})"
         code = _unless_deepspeed(porting, code)
         _say_undivided(porting, version, "Mistral's")
-        return [Arg(f"optax.scale({code})", comment=f"# not 1 for Mistral alone, as transformers {version}")]
+        return [Arg(f"optax.scale({code})", comment=f"# 1 but for Mistral, whose transformers {version} divides none")]
     else:
         return []
     site = porting.trainer

@@ -57,7 +57,10 @@ def say_adapters_type(porting: Training) -> None:
 
 def _put_in_under_bf16(porting: Training) -> bool | None:
     """Whether the trainer puts the adapters in, into a base that may be of 4 bits, and trains under bf16; None where
-    only the run knows its precision (`bf16=args.bf16`, `TrainingArguments(**settings)`)."""
+    only the run knows its precision (`bf16=args.bf16`, `TrainingArguments(**settings)`). It takes no `peft_config` of a
+    model that has its adapters."""
+    if porting.of_role("inject"):
+        return False
     given, held = porting.trainer.argument("peft_config") if porting.trainer else None, porting.value(PLACE)
     if given is None or given.value.is_literal(None) or held is None or held.is_literal("int8"):
         return False
