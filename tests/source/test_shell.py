@@ -54,6 +54,23 @@ def test_flags_of_the_launcher_and_of_the_script(tmp_path: Path) -> None:
     assert found == {"num_processes": 2, "mixed_precision": "bf16", "--lr": "1e-5", "--bf16": "true", "--name": "a b"}
 
 
+@pytest.mark.parametrize(
+    ("assigned", "name"),
+    [
+        ('HERE=$( cd -- "$( dirname -- "${BASH_SOURCE[0]}" )" &> /dev/null && pwd )', "conf/fsdp.yaml"),
+        ('export HERE="$(dirname "$0")"', "conf/fsdp.yaml"),
+        ('HERE="$(cd "$(dirname "$0")/.." && pwd)"', "scripts/conf/fsdp.yaml"),
+        ('HERE=$(dirname "$(dirname "$(readlink -f "$0")")")', "scripts/conf/fsdp.yaml"),
+        ('HERE="$(dirname "$0")/conf"', "fsdp.yaml"),
+    ],
+)
+def test_a_scripts_own_folder_is_known(tmp_path: Path, assigned: str, name: str) -> None:
+    (tmp_path / "scripts" / "conf").mkdir(parents=True)
+    (tmp_path / "scripts" / "conf" / "fsdp.yaml").write_text(YAML)
+    text = f"{assigned}\naccelerate launch --config_file $HERE/{name} $HERE/train.py\n"
+    assert settings(tmp_path / "scripts", text)["num_processes"] == 4
+
+
 def test_the_launchers_config_file_is_read_and_its_flags_win(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "fsdp.yaml").write_text(YAML)

@@ -6,6 +6,7 @@ else is evaluated. A launch whose number of processes only the shell knows says 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -31,6 +32,11 @@ SWITCHES = frozenset(
     """.split()
 )
 ENVIRONMENT = re.compile(r"^\w+=\S*$")
+SEPARATOR = re.compile(r"(\s(?:&&|\|\||;)\s|;\s*$)")
+# A script's own folder, `"$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"`, and where it goes up or down from there.
+OWN_FOLDER = re.compile(
+    r"""["']?\$\((?P<asked>.*\bdirname\b.*(?:\bBASH_SOURCE\b|\$0\b|\$\{0\}).*)\)(?P<below>(?:/[\w.-]+)*)["']?""", re.S
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,9 @@ def read_launches(text: str, path: Path) -> list[Launch]:
     found: list[Launch] = []
     for line, command in commands_of(text):
         assigned = ASSIGNMENT.match(command)
+        if assigned is not None and (own := _own_folder(assigned["value"], path)):
+            variables[assigned["name"]] = certain[assigned["name"]] = own
+            continue
         if assigned is not None and len(words_of(assigned["value"])) <= 1:
             value = "".join(words_of(filled(assigned["value"], variables)))
             if "$" not in value or assigned["name"] not in variables:
@@ -79,9 +88,22 @@ def commands_of(text: str) -> Iterator[tuple[int, str]]:
             joined = command.rstrip()
             command = f"{joined[:-1]} {lines[index]}" if joined.endswith("\\") else f"{command}\n{lines[index]}"
         index += 1
-        for part in re.split(r"\s(?:&&|\|\||;)\s|;\s*$", _without_comment(command)):
-            if part.strip():
-                yield first + 1, part.strip()
+        for part in _parted(_without_comment(command)):
+            yield first + 1, part
+
+
+def _parted(command: str) -> Iterator[str]:
+    """What `&&`, `||` and `;` part, but for those inside of `$(...)`."""
+    part = ""
+    for piece in SEPARATOR.split(command):
+        part += piece
+        if "$(" in part and part.count("(") > part.count(")"):
+            continue
+        if part.strip() and SEPARATOR.fullmatch(part) is None:
+            yield part.strip()
+        part = ""
+    if part.strip():
+        yield part.strip()
 
 
 def _without_comment(command: str) -> str:
@@ -106,6 +128,16 @@ def filled(text: str, variables: dict[str, str], *, defaults: bool = True) -> st
         return variables.get(name, match["default"] if defaults and match["default"] is not None else match[0])
 
     return VARIABLE.sub(value, re.sub(r"\$\{(\w+)\[[@*]\]\}", r"${\1}", text))
+
+
+def _own_folder(value: str, path: Path) -> str:
+    """The folder that a value names as seen from the shell script at `path`; "" where it says no such folder."""
+    asked = OWN_FOLDER.fullmatch(value.strip())
+    if asked is None:
+        return ""
+    ups = asked["asked"].count("dirname") - 1 + asked["asked"].count("/..")
+    folder = path.absolute().parent.joinpath(*[".."] * ups)
+    return os.path.normpath(f"{folder}{asked['below']}")
 
 
 def words_of(text: str) -> list[str]:
