@@ -41,6 +41,7 @@ _HOMES = {
         "separate_kv",
     ),
     "rows.end_tokens": ("bos_eos",),
+    "rows.tokenizer_setup": ("special_tokens_map",),
     "rows.tokenizers_of_4": ("as_transformers_4", "as_transformers_5_0", "as_transformers_5_3"),
     "lora.lora_provider": ("PEFT_INIT", "LoraProvider"),
     "losses.token_loss": ("chunked_token_loss", "model_inputs", "token_loss"),

@@ -1,9 +1,12 @@
-"""The tokens and the chat template that a trainer gives its tokenizer, in place."""
+"""The tokens and the chat template that a trainer gives its tokenizer, in place; the special tokens that one has."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
+
+NAMED = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+ADDITIONAL = "additional_special_tokens"
 
 
 def set_up_tokenizer(
@@ -59,3 +62,13 @@ def _clone_template(tokenizer: Any, path: str) -> None:
         )
     tokenizer.chat_template = donor.get_chat_template()
     tokenizer.eos_token = donor.eos_token
+
+
+def special_tokens_map(tokenizer: Any) -> dict[str, str | list[str]]:
+    """The tokenizer's special tokens by their names, as transformers 4 gives them: with its further ones as
+    `additional_special_tokens`, if there are any, behind those that all tokenizers may have.
+    """
+    tokens = {name: token for name, token in tokenizer.special_tokens_map.items() if token}
+    further = [str(token) for token in tokenizer.extra_special_tokens]
+    found: dict[str, str | list[str]] = {name: tokens.pop(name) for name in NAMED if name in tokens}
+    return found | ({ADDITIONAL: further} if further else {}) | tokens

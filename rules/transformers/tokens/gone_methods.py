@@ -3,7 +3,8 @@
 What it does: `tokenizer.encode_plus(...)` and `tokenizer.batch_encode_plus(...)` become the tokenizer's own call, which
 took the same arguments in transformers 4; `pad_to_max_length=True` becomes `padding="max_length"`. What has no
 successor is named. So do attributes: `tokenizer.additional_special_tokens` and its ids are `extra_special_tokens` and
-its ids, read or set.
+its ids, read or set, also by `getattr`; `rt.special_tokens_map(tokenizer)` has them, as `tokenizer.special_tokens_map`
+of transformers 4. `replace_additional_special_tokens=` has today's name, too.
 Why: a port runs with transformers 5, where these end with an AttributeError, in a `map` over the rows as in front of
 `generate`.
 Example: `tokens = tokenizer.encode_plus(text, truncation=True, max_length=512)`
@@ -26,7 +27,14 @@ RENAMED = {
     "additional_special_tokens": "extra_special_tokens",
     "additional_special_tokens_ids": "extra_special_tokens_ids",
 }
-WITHOUT_SUCCESSOR = ("special_tokens_map_extended", "all_special_tokens_extended")
+READ = "Read `special_tokens_map` or `all_special_tokens`."
+WITHOUT_SUCCESSOR = {
+    "special_tokens_map_extended": READ,
+    "all_special_tokens_extended": READ,
+    "sanitize_special_tokens": "Give its special tokens to `add_special_tokens`, where they are not in the vocabulary.",
+}
+ASKERS = frozenset({"getattr", "hasattr", "setattr"})
+REPLACES = ("replace_additional_special_tokens", "replace_extra_special_tokens")
 GONE = frozenset(
     "as_target_tokenizer build_inputs_with_special_tokens create_token_type_ids_from_sequences prepare_for_model "
     "prepare_seq2seq_batch truncate_sequences".split()
@@ -71,4 +79,22 @@ def name_attributes(porting: Porting) -> None:
                 continue
             message = f"transformers 5 has no {module.code(node)}: a port ends here with an AttributeError."
             line, column = module.location(node)
-            porting.find(ID, "error", message, "Read `special_tokens_map` or `all_special_tokens`.", line, column)
+            porting.find(ID, "error", message, WITHOUT_SUCCESSOR[name], line, column)
+    for call in module.calls:
+        _rename_in_call(porting, call)
+
+
+def _rename_in_call(porting: Porting, call: cst.Call) -> None:
+    """`getattr(tokenizer, "additional_special_tokens", [])`, which would be without such, and a keyword."""
+    module = porting.module
+    if porting.covered(module.span(call)[0]):
+        return
+    match call:
+        case cst.Call(func=cst.Name(asker), args=[held, asked, *_]) if asker in ASKERS:
+            name = asked.value.evaluated_value if isinstance(asked.value, cst.SimpleString) else None
+            if isinstance(name, str) and name in RENAMED and is_tokenizer(module, held.value):
+                porting.edit(*module.span(asked.value), f'"{RENAMED[name]}"', ID, "today's name of it")
+        case cst.Call(func=cst.Attribute(value=held, attr=cst.Name("add_special_tokens"))):
+            words = [arg.keyword for arg in call.args if arg.keyword is not None and arg.keyword.value == REPLACES[0]]
+            for word in words if is_tokenizer(module, held) else ():
+                porting.edit(*module.span(word), REPLACES[1], ID, "today's name of it")
