@@ -65,3 +65,10 @@ def test_names_that_magics_bind(tmp_path: Path) -> None:
     script = saved(tmp_path / "train.ipynb", *cells, "print(files, shown, listed, lengths)")
     said = [each.message for each in port_file(script).findings if each.rule == "TP191"]
     assert [message.partition(" ")[0] for message in said] == ["lengths"]
+
+
+@pytest.mark.parametrize(("cell", "told"), [("rows = 1 2", []), ("rows = 1", ["lengths"])])
+def test_a_cell_that_is_no_python_may_bind_any_name(cell: str, told: list[str], tmp_path: Path) -> None:
+    script = saved(tmp_path / "train.ipynb", cell, SCRIPT.format(above="", inside="pass"), "print(lengths)")
+    said = [each.message for each in port_file(script).findings if each.rule == "TP191"]
+    assert [message.partition(" ")[0] for message in said] == told
