@@ -128,3 +128,16 @@ def test_a_helper_of_the_gpu_goes_where_the_script_is_ported_with_its_modules(tm
     (other,) = ported.modules
     assert "def memory():" in other.after and "print(" not in other.after
     assert not [each for each in (*ported.findings, *other.findings) if each.rule == "TP526"]
+
+
+@pytest.mark.parametrize(
+    ("load", "config", "gone"),
+    [
+        ("", "", True),
+        (", no_such_keyword=low", "", False),  # which a person has to look at
+        ("", ", packing=low", False),  # which the port's batches are given
+    ],
+)
+def test_a_setting_that_is_still_needed_stays(load: str, config: str, gone: bool) -> None:
+    after = port(sft_script("low = True\n", load=f", low_cpu_mem_usage=low{load}", config=config)).after
+    assert ("low = True" not in after) is gone
