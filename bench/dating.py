@@ -37,7 +37,7 @@ from unittest.mock import patch
 
 from porter.engine.dating.asked import places as dating
 from porter.engine.dating.evidence.used import SOURCES, contradictions
-from porter.engine.dating.told import other_releases
+from porter.engine.dating.told import differences, other_releases
 from porter.engine.script.porting import Porting
 from porter.engine.script.sites import Site, facts_of
 from porter.errors import InputError
@@ -126,7 +126,7 @@ class Hidden:
         fitting = other_releases.releases_that_fit(porting, library) if said else []
         known = history().releases(library)
         at = other_releases._read_among(known, read)
-        differs = other_releases.trained_otherwise(porting, site, library, [at or known[-1], release], 0)
+        differs = differences.trained_otherwise(porting, site, library, [at or known[-1], release], 0)
         if release == at:
             outcome = "same"
         elif not differs:

@@ -56,7 +56,7 @@ def test_the_nearest_are_told_and_no_default_that_trains_nothing(
     script = committed(tmp_path, "2025-08-10", SCRIPT.format("", ", packing=True"))
     nearest, _, more = said(script).rpartition("; and ")
     assert nearest.count(": ") == 4 and more.partition(" ")[2] == "more."
-    monkeypatch.setattr("porter.engine.dating.told.other_releases.MOST", 99)
+    monkeypatch.setattr("porter.engine.dating.told.differences.MOST", 99)
     whole = said(script)
     assert whole.startswith(f"{nearest}; ") and whole.count(": ") == 4 + int(more.partition(" ")[0])
     assert "learning_rate=5e-05" in whole and "logging_steps" not in whole
@@ -229,7 +229,7 @@ trainer.train()
 def test_a_step_of_one_micro_batch_and_a_temperature_of_one_are_the_same_in_all(
     tmp_path: Path, more: str, told: tuple[str, ...], silent: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("porter.engine.dating.told.other_releases.MOST", 20)
+    monkeypatch.setattr("porter.engine.dating.told.differences.MOST", 20)
     monkeypatch.setattr("porter.engine.dating.told.other_releases.YEAR", datetime.timedelta(days=900))
     found = said(committed(tmp_path, "2026-10-01", GRPO.format(more)))
     assert all(text in found for text in told) and not any(text in found for text in silent), found

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ....releases.history import history
 from ....releases.versions import fits
 from ....source.project.pins import Asked, spelled
-from ...packs.said_by_packs import dated_library, dating_pack, loader, title_of
+from ...packs.said_by_packs import dated_library, loader, title_of
 from ...script.porting import Porting
 from ...script.sites import Site
 from ...script.training import Training
@@ -19,11 +19,10 @@ from ...steps.step import Phase, step
 from ..asked.places import asked_for
 from ..evidence.days import latest_day
 from ..evidence.used import SOURCES
-from .other_releases import FIX, trained_otherwise
+from .differences import trained_otherwise, warn_once
 
 OTHERWISE = "what asks for another release"  # and, behind a point, of which library: the key of what is said of it
 MOST = 3  # places that are named
-TOLD = "releases that are stated, too"
 
 
 @step(Phase.ANSWER, of="trainer")
@@ -34,16 +33,11 @@ def say_other_statements(porting: Porting) -> None:
         return
     dated, own = dated_library(porting.packs), loader(porting.packs).library
     libraries = [dated] if site.qualified.startswith(f"{dated}.") else []
-    told: set[str] = porting.answers.setdefault(TOLD, set())  # of a file with several trainers once
     for library in [*libraries, own] if site.qualified.startswith(SOURCES) else []:
         message = _said_of(porting, site, library)
         if message:
             porting.withdraw(f"{OTHERWISE}.{library}")
-        if message and message not in told:
-            told.add(message)
-            pack = dating_pack(porting.packs)
-            fix = FIX.format(title=pack.title, option=pack.release_option)
-            porting.find(site.rule, "warning", message, fix, site.line, site.column, False)
+            warn_once(porting, site, message)
 
 
 def kind_of(asked: Asked) -> str:
