@@ -181,9 +181,9 @@ class Module(SourceText):
             parent = self.parents[node]
             if self.is_member(node) or self._is_module_path(node):
                 continue
-            if isinstance(parent, cst.AssignTarget | cst.Param | cst.ImportAlias | cst.FunctionDef | cst.ClassDef):
+            if isinstance(parent, cst.AssignTarget | cst.ImportAlias | cst.FunctionDef | cst.ClassDef | cst.AsName):
                 continue
-            if isinstance(parent, cst.AsName):
+            if isinstance(parent, cst.Param) and parent.default is not node:
                 continue
             if isinstance(parent, cst.AnnAssign | cst.For | cst.CompFor | cst.NamedExpr) and parent.target is node:
                 continue

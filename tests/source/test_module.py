@@ -258,3 +258,18 @@ def test_tabs_before_spaces_are_read_as_python_reads_them() -> None:
 def test_tabs_that_python_refuses_are_refused() -> None:
     with pytest.raises(InputError, match="does not parse"):
         parse_module(TABS.replace("\t    a = row", "\ta = row").encode(), "train.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("def f(a=x):\n    return a", 1),
+        ("def f(*, a: x = x):\n    return a", 2),
+        ("f = lambda a=x: a", 1),
+        ("def f(x=x):\n    return x", 1),  # the default is the outer one's, what is returned the parameter
+        ("def f(x, a=1):\n    return x", 0),
+    ],
+)
+def test_a_default_reads_what_stands_outside(text: str, count: int) -> None:
+    found = module(f"x = 1\n{text}\n")
+    assert len(found.references("x", found.scope(found.tree.body[0]))) == count
