@@ -56,6 +56,11 @@ class Module(SourceText):
         """The scope of what stands right under `parent`, where that opens one: its body, and its parameters."""
         if isinstance(node, cst.Param) and isinstance(parent, cst.Parameters):
             return self.scopes.get(self.parents[parent])
+        if isinstance(parent, cst.Param) and node in (
+            parent.default,
+            parent.annotation,
+        ):  # evaluated where it is defined
+            return self.scope(self.parents[self.parents[parent]])
         inside = isinstance(parent, cst.Module) or node is getattr(parent, "body", None)
         return self.scopes.get(parent) if inside else None
 
