@@ -10,7 +10,7 @@ import libcst as cst
 from porter.packs.api import Porting
 from porter.packs.script import asks_for_gpu, function_around, inside
 
-from ._gpu_questions import is_question, on_gpu
+from ._gpu_questions import is_question, known_value, on_gpu
 
 EMPTY = ("{}", "[]", "()", "dict()", "list()", "tuple()", '""', "''")
 
@@ -32,7 +32,7 @@ def lacking(porting: Porting) -> Iterator[Lack]:
         if function is None or porting.covered(module.span(holder.test)[0]) or not is_asked(porting, holder.test):
             continue
         known = on_gpu(porting, holder.test)
-        if known is None or (isinstance(known, str) and " or " in module.code(holder.test)):
+        if known is None:
             continue
         lack = _by_if(porting, function, holder, known is not False) if isinstance(holder, cst.If) else None
         if isinstance(holder, cst.IfExp) and isinstance(module.parents[holder], cst.Return):
@@ -45,13 +45,27 @@ def lacking(porting: Porting) -> Iterator[Lack]:
 def is_asked(porting: Porting, test: cst.BaseExpression) -> bool:
     """Whether a condition asks for a GPU, itself or by a variable, and the port still does."""
     module = porting.module
-    if not asks_for_gpu(module, test):
+    if not asks_for_gpu(module, test) or any(_is_another(porting, way) for way in _ways(test)):
         return False
     asked = [node for node in inside(test) if is_question(porting, node)]
     names = [module.single_binding(node) for node in inside(test) if isinstance(node, cst.Name)]
     held = [each.value for each in names if each is not None and each.kind == "assign" and each.value is not None]
     asked += [node for value in held for node in inside(value) if is_question(porting, node)]
     return any(not porting.covered(module.span(node)[0]) for node in asked)
+
+
+def _ways(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The conditions of an `or`; any other itself."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or):
+        yield from _ways(test.left)
+        yield from _ways(test.right)
+    else:
+        yield test
+
+
+def _is_another(porting: Porting, way: cst.BaseExpression) -> bool:
+    """Whether one of several conditions may hold without a GPU, too."""
+    return not asks_for_gpu(porting.module, way) and known_value(porting, way) is not False
 
 
 def _by_if(porting: Porting, function: cst.FunctionDef, holder: cst.If, runs_on_gpu: bool) -> Lack | None:
