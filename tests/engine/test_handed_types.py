@@ -100,3 +100,37 @@ def test_types_that_are_looked_up_for_the_training_too_go_by_their_name() -> Non
     text = sft_script(before, imports=IMPORTS, after=AGAIN.format(given="merged"))
     after = port(text.replace('dtype="bfloat16"', "dtype=half")).after
     assert "torch_dtype=jnp.dtype(merged).name" in after and "torch.float16" not in after
+
+
+TENSORS = ["mask = torch.zeros(3, dtype=kind)", "mask = torch.zeros(3).to(kind)", "mask = torch.ones(2).type(kind)"]
+
+
+@pytest.mark.parametrize("made", TENSORS)
+def test_a_tensor_gets_torch_s_type(made: str) -> None:
+    """By a variable that the training doesn't read, as it is; by one that it reads, too, by its name."""
+    after = f"trainer.train()\n{made}\nkept = [mask]\n"
+    own = port(sft_script("kind = torch.float32\n", imports=IMPORTS, after=after)).after
+    assert "kind = torch.float32\n" in own and made in own
+    text = sft_script("kind = torch.bfloat16\n", imports=IMPORTS, after=after).replace('dtype="bfloat16"', "dtype=kind")
+    shared = port(text).after
+    assert "kind = jnp.bfloat16\n" in shared
+    assert made.replace("kind)", "getattr(torch, jnp.dtype(kind).name))") in shared
+
+
+def test_the_model_that_is_trained_is_no_tensor() -> None:
+    after = port(sft_script("kind = torch.float32\n", imports=IMPORTS, between="model.to(kind)")).after
+    assert "torch" not in after and "getattr" not in after
+
+
+def test_a_load_by_a_plain_variable_gets_torch_s_type() -> None:
+    assert "merged = torch.bfloat16\n" in ported("merged = torch.bfloat16\n", "merged")
+
+
+def test_a_tensor_of_a_type_that_may_be_something_else_is_named() -> None:
+    before = "kind = torch.bfloat16\nif sys.argv:\n    kind = sys.argv[1]\n"
+    result = port(
+        sft_script(before, imports=IMPORTS, after="trainer.train()\nmask = torch.zeros(3, dtype=kind)\nkept = [mask]")
+    )
+    assert [f.message for f in result.findings if f.severity == "error"] == [
+        "kind: torch makes a tensor of it here, and gets JAX's type of that name in the port."
+    ]
