@@ -40,6 +40,7 @@ def _traces(
     source: Path, runs: int, launch_config: Path | None, timeout: float, steps: int, say: Callable[[str], None]
 ) -> list[Trace]:
     processes = processes_of(source, launch_config)
+    say(f"tpu-port: runs {source}")
     found = []
     for number, dtype in zip(range(runs), itertools.cycle(("bf16", "float32")), strict=False):
         options = Options(

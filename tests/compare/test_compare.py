@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from porter.cli import run as tpu_port
+from porter.compare import stand_in
 from porter.compare.envelope import MOST_STEPS
 from porter.compare.logs.log import Log
 from porter.compare.logs.order import in_order
@@ -19,6 +20,7 @@ from porter.compare.student import beyond, two_sided
 from porter.compare.verdict import Comparison
 from porter.errors import InputError
 from porter.report.comparison.page import comparison_page
+from porter.validate.running.processes import RunFailed
 
 from .made import PEAK, STEPS, every, lines, runs, state
 
@@ -248,3 +250,16 @@ def test_a_page_shows_the_envelope(tmp_path: Path) -> None:
 def test_students_t(freedom: float, t: float) -> None:
     assert two_sided(0.001, freedom) == pytest.approx(t, rel=1e-4)
     assert beyond(t, freedom) == pytest.approx(0.001, rel=1e-3)
+
+
+def test_a_script_that_is_run_is_named_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*given: object) -> None:
+        raise RunFailed("source", "ended", "no model")
+
+    monkeypatch.setattr(stand_in, "run_source", run)
+    (tmp_path / "train.py").write_text("print(1)\n")
+    said: list[str] = []
+    runs = stand_in.stand_in_runs(tmp_path / "train.py", runs=2, launch_config=None, timeout=9, say=said.append)
+    with pytest.raises(InputError, match="can't be run for the envelope: ended: no model"):
+        runs(4)
+    assert said == [f"tpu-port: runs {tmp_path / 'train.py'}", "envelope: run 1 of 2, bf16"]
