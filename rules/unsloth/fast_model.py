@@ -111,4 +111,21 @@ def _read_adapters(porting: Training, site: Site) -> None:
         if not targets.is_literal(None):
             own = Value("literal", row.default, targets.origin)
         porting.fill({"lora.targets": own})
+    _say_of_full_finetuning(porting, site)
     _read_checkpointing(porting)
+
+
+def _say_of_full_finetuning(porting: Training, site: Site) -> None:
+    """`get_peft_model` has no effect behind a load with `full_finetuning=True`: every weight is trained and saved."""
+    full = porting.value("model.full_finetuning")
+    if full is None or full.is_literal(False, None):
+        return
+    message = (
+        f"full_finetuning={full.text or full.code}: Unsloth puts no adapters in then, and trains every weight; the"
+    )
+    if full.known:
+        fix = "Take this line out to train every weight, or full_finetuning to train adapters."
+        porting.find(site.rule, "error", f"{message} port trains these adapters.", fix, site.line, site.column)
+    else:
+        fix = "Put this line under the condition that full_finetuning is false."
+        porting.find(site.rule, "warning", f"{message} port trains adapters on both ways.", fix, site.line, site.column)

@@ -38,6 +38,16 @@ def test_gaussian_adapters_start_so() -> None:
     assert port(script().replace(PUT_IN, put_in)).status == "ported"
 
 
+@pytest.mark.parametrize(
+    ("full", "status", "said"),
+    [("True", "partial", ["error"]), ("False", "ported", []), ("bool(input())", "ported", ["warning"])],
+)
+def test_adapters_behind_full_finetuning_are_none_of_the_gpu_runs(full: str, status: str, said: list[str]) -> None:
+    found = port(script().replace("load_in_4bit=False", f"full_finetuning={full}, load_in_4bit=False"))
+    assert found.status == status
+    assert [each.severity for each in found.findings if "puts no adapters in then" in each.message] == said
+
+
 def test_defaults_are_unsloths_where_the_config_says_nothing() -> None:
     check_becomes(script("'out', seed=1"), "accumulation=2,  # Unsloth's default", "seed=1,", 'unsloth="')
     own = "class Config(SFTConfig):\n    pass\n\n"
