@@ -10,8 +10,10 @@ import re
 from dataclasses import replace
 
 from porter.packs.api import Origin, Site, Value, choice
-from porter.packs.script import base_name, usual_texts
+from porter.packs.script import base_name, usual_texts, version_key
 from porter.packs.training import Training, table_of
+
+from ._release import unsloth_version
 
 PART_OF = "unsloth"
 TABLES = ("unsloth.FastLanguageModel.from_pretrained", "unsloth.FastLanguageModel.get_peft_model")
@@ -20,6 +22,7 @@ QUANTIZATION = "model.quantization"
 CHECKPOINTING = "memory.library_gradient_checkpointing"
 # Of these Unsloth loads its own copy, whose tokenizer ends texts with another token: <end_of_turn>, for <eos>.
 ENDS_OTHERWISE = re.compile(r"google/(gemma-3-[\w.]+-it)", re.IGNORECASE)
+ADAPTS_HEADS = (2026, 3, 1)
 FOUR, EIGHT = "model.load_in_4bit", "model.load_in_8bit"
 
 
@@ -112,7 +115,21 @@ def _read_adapters(porting: Training, site: Site) -> None:
             own = Value("literal", row.default, targets.origin)
         porting.fill({"lora.targets": own})
     _say_of_full_finetuning(porting, site)
+    _say_of_heads(porting, site)
     _read_checkpointing(porting)
+
+
+def _say_of_heads(porting: Training, site: Site) -> None:
+    """`target_modules=[..., "lm_head"]`: before `ADAPTS_HEADS` Unsloth trains and saves the whole head instead."""
+    targets, release = porting.value("lora.targets"), unsloth_version(porting)
+    named = targets.literal if targets is not None and targets.known else None
+    if not isinstance(named, list | tuple) or "lm_head" not in named or version_key(release) >= ADAPTS_HEADS:
+        return
+    message = (
+        f'target_modules with "lm_head": Unsloth {release} trains and saves the whole head, as of modules_to_save;'
+    )
+    fix = "Take it out in both, or say the release, 2026.3.1 or later, that puts an adapter there."
+    porting.find(site.rule, "error", f"{message} the port an adapter on it.", fix, site.line, site.column)
 
 
 def _say_of_full_finetuning(porting: Training, site: Site) -> None:

@@ -48,6 +48,24 @@ def test_adapters_behind_full_finetuning_are_none_of_the_gpu_runs(full: str, sta
     assert [each.severity for each in found.findings if "puts no adapters in then" in each.message] == said
 
 
+@pytest.mark.parametrize(
+    ("release", "targets", "status"),
+    [
+        ("unsloth==2025.3.19 trl==0.15.2", '["q_proj", "lm_head"]', "partial"),
+        ("unsloth==2026.2.1", '["q_proj", "lm_head"]', "partial"),
+        ("unsloth==2026.3.1", '["q_proj", "lm_head"]', "ported"),
+        ("unsloth==2025.3.19 trl==0.15.2", '["q_proj", "v_proj"]', "ported"),
+    ],
+)
+def test_a_head_is_trained_whole_by_older_releases(release: str, targets: str, status: str) -> None:
+    put_in = PUT_IN.replace("(model)", f"(model, target_modules={targets})")
+    text = script().replace(PUT_IN, put_in).replace("Qwen3-0.6B", "mistral-7b")
+    text = text.replace("processing_class", "tokenizer") if "trl" in release else text
+    found = port(f"# pip install {release}\n{text}")
+    assert found.status == status, found.findings
+    assert any("trains and saves the whole head" in each.message for each in found.findings) is (status == "partial")
+
+
 def test_defaults_are_unsloths_where_the_config_says_nothing() -> None:
     check_becomes(script("'out', seed=1"), "accumulation=2,  # Unsloth's default", "seed=1,", 'unsloth="')
     own = "class Config(SFTConfig):\n    pass\n\n"
