@@ -299,6 +299,7 @@ def test_a_note_that_is_no_time_tells_nothing(tmp_path: Path) -> None:
         ("Fri Apr 12 11:22:58 2024       ", True),
         ("Start time: 2024-04-12 11:22:58", True),
         ("training_end_time=2024-04-12", False),
+        ("Contract: start date: 2024-04-12", False),  # of a row
         ("runs/events.out.tfevents.1712920978.host.1.0", True),
         ("I0000 00:00:1712920978.123456     123 service.cc:146] XLA", True),
         ("{'date': '2024-04-12 11:22:58', 'text': 'on 2024-04-12'}", False),

@@ -29,7 +29,7 @@ DAYS = re.compile(
     rf"|(?m:^){DAY}{CLOCK}\.\d{{6}}: [IWEF] "
     rf"|(?m:^)\[?(?:\w+\|[\w.]+:\d+\] )?{DAY}{CLOCK},\d{{3}}\b"
     rf"|(?m:^)--{DAY}{CLOCK}--  "
-    rf"|(?i:\b(?:start(?:ed)?|end(?:ed)?|finish(?:ed)?|current)(?:[ _](?:time|date|at))+ ?[:=]? ?){DAY}"
+    rf"|(?i:\b(?:start(?:ed)?|end(?:ed)?|finish(?:ed)?|current)(?:[ _](?:time|date|at))+ ?[:=]? ?){DAY}{CLOCK}"
 )
 IN_WORDS = re.compile(
     rf"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({'|'.join(MONTHS)}) +(\d+) [0-2]\d:[0-5]\d:[0-5]\d (20\d\d)\b"
