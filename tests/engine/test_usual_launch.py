@@ -98,7 +98,7 @@ from sagemaker.huggingface import HuggingFace
 KIND = "ml.g5.12xlarge"
 WAYS = {"torch_distributed": {"enabled": True}}
 HuggingFace(entry_point="train.py", source_dir="src", instance_type=KIND, instance_count=2, distribution=WAYS).fit()
-HuggingFace(entry_point="test.py", source_dir="src", instance_type=KIND, instance_count=9, distribution=WAYS).fit()
+HuggingFace(entry_point="test.py", source_dir="src", instance_type=KIND, instance_count=1, distribution=WAYS).fit()
 """
 TRAINER = """\
 ModelTrainer(
