@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ....releases.history import LIBRARIES, history
-from ....releases.versions import can_meet, exact_of, fits
+from ....releases.versions import Pin, can_meet, exact_of, fits
 from ....runtime.facts.field_tables import at_version, version_key
 from ....source.launch.launched_with import given_by_launches
 from ....source.project.pins import (
@@ -41,7 +41,8 @@ SIBLINGS = ("the other notebooks of its project",)
 OUT_OF_REACH = ("places that ask for what the script cannot run on",)
 
 
-def pins_for(porting: Training, library: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def pins_for(porting: Training, library: str) -> Iterator[tuple[str, list[Pin]]]:
+    """The places that count, each with what it asks for, in the order of `asked_for`."""
     yield from ((asked.where, asked.pins) for asked in asked_for(porting, library) if not asked.against)
 
 

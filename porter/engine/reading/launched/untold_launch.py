@@ -27,6 +27,7 @@ class UntoldLaunch:
 
 
 def untold_launch(porting: Training) -> UntoldLaunch:
+    """What is taken where no launch config is given."""
     usual = _usual(porting)
     if usual is not None and usual.processes > 1:
         return _of_several(porting, usual)
