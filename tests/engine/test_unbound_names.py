@@ -46,6 +46,7 @@ main()
         ("import torch", "torch.cuda.set_device(gpu)", []),  # which the port has no more
         ("import numpy as np\nfrom os import path as place", "print(numpy, np, path, place)", ["numpy", "path"]),
         ("from os.path import *", "print(join('a', 'b'))", []),
+        ("# Databricks notebook source", "print(spark, dbutils, lengths)", ["lengths"]),
         ("globals().update(lengths=3)", "print(lengths)", []),
         ("", "try:\n        print(lengths)\n    except NameError:\n        pass", []),
         ("", "if 'lengths' in dir():\n        print(lengths)", []),

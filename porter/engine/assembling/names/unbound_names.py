@@ -15,10 +15,10 @@ from ....text.edits import Spans
 from ...script.porting import Porting
 
 RULE = "TP191"
-# What Python and notebooks give a file.
+# What Python, notebooks and Databricks give a file.
 GIVEN = frozenset(dir(builtins)) | set(
     "__file__ __path__ __builtins__ __annotations__ __class__ __module__ __qualname__ WindowsError display get_ipython"
-    " In Out _ __ ___".split()
+    " In Out _ __ ___ dbutils spark sc sqlContext displayHTML".split()
 )
 HIDDEN = re.compile(r"\b(?:exec|builtins|import_module|runpy)\b|\b(?:globals|vars)\(\)|%(?:run|load|pylab|store)")
 MAGICS = re.compile(r"%[a-z]\w*([^\"\\\\]*)")  # a cell's `%%capture shown`, in the file's JSON
