@@ -71,6 +71,18 @@ def test_what_is_for_metrics_reaches_no_loss_and_one_that_is_asked_tells_them() 
     assert token_loss.with_metrics({})(Fixed(logits), **model_inputs(made)) == (loss, {})
 
 
+def test_a_compiled_loss_is_not_taken_for_one_of_another_batch() -> None:
+    made = model_inputs(batch([[-100, 2, 4]], [[1, 1, 0]], [1.0]))
+    model = Fixed(jax.random.normal(jax.random.key(0), (1, 3, 5)))
+    first, second = (
+        jax.jit(token_loss.with_metrics({"entropy": jnp.asarray([share])}), static_argnums=0)(model, **made)[1][
+            "entropy"
+        ]
+        for share in (0.5, 1.0)
+    )
+    assert float(second) == pytest.approx(2 * float(first))
+
+
 def test_label_smoothing_is_the_mean_over_the_vocabulary() -> None:
     """(1 - factor) × likelihood of the label + factor × mean over the vocabulary, as transformers' LabelSmoother."""
     logits = jax.random.normal(jax.random.key(0), (2, 3, 5))

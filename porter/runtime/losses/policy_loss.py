@@ -57,7 +57,7 @@ def _of_rows(values: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.sum(values * mask, axis=-1) / jnp.where(tokens > 0, tokens, jnp.nan)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # JAX takes equal functions for one, whose shares are not
 class PolicyLoss:
     """The loss of given completions; GRPOConfig's names, and its defaults in TRL 1.16.
 
@@ -86,7 +86,7 @@ class PolicyLoss:
     logs: tuple[str, ...] = ()
     micro_steps: int = 1
     extremes_of_rows: bool = True
-    shares: Mapping[str, jax.Array] | None = field(default=None, compare=False)
+    shares: Mapping[str, jax.Array] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for name, known in (("loss_type", LOSS_TYPES), ("importance_sampling_level", LEVELS)):

@@ -56,7 +56,7 @@ def model_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
     return inputs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # JAX takes equal functions for one, whose shares are not
 class TokenLoss:
     """Sum over tokens of the negative log likelihood, each row times its `scale`: a float32 scalar.
 
@@ -68,7 +68,7 @@ class TokenLoss:
     """
 
     chunks: int | None = None
-    shares: Mapping[str, jax.Array] | None = field(default=None, compare=False)
+    shares: Mapping[str, jax.Array] | None = field(default=None, repr=False)
 
     def with_metrics(self, shares: Mapping[str, jax.Array]) -> TokenLoss:
         """One that gives the loss and, by name, what TRL logs of a batch's tokens, whose `shares` say what each counts.

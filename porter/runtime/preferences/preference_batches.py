@@ -295,9 +295,14 @@ class PreferenceBatches:
         picked = np.concatenate(shares)
         kept = [[*self._kept(rows, share)] for share in shares]
         parts_of = [*itertools.chain.from_iterable(kept)]
-        alike = self._scales(rows, shares, kept, np.full(len(shares), 1 / len(shares)))
+        tokens = [
+            sum(self._nll_tokens(rows, int(row), own[0]) for row, own in zip(share, parts, strict=True))
+            for share, parts in zip(shares, kept, strict=True)
+        ]
+        sizes = [len(share) for share in shares]
+        alike = _scales(sizes, tokens, np.full(len(shares), 1 / len(shares)))
         beside = named(alike | self._answer_shares(rows, group, picked, parts_of))
-        counted = self._scales(rows, shares, kept, weights) | beside
+        counted = _scales(sizes, tokens, weights) | beside
         if self._whole:
             ends = np.cumsum([len(batch) for batch in group])
             spans = [(int(end - len(batch)), int(end)) for batch, end in zip(group, ends, strict=True)]
@@ -315,20 +320,6 @@ class PreferenceBatches:
                 if self._whole:
                     batch["processes"][here] = processes[at]
             yield batch
-
-    def _scales(
-        self, rows: Documents, shares: list[np.ndarray], kept: list[list[tuple[slice, ...]]], weights: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """`scale` and `nll_scale` of the rows of all `shares`, each of which counts its weight in a mean."""
-        sizes = [len(share) for share in shares]
-        tokens = [
-            sum(self._nll_tokens(rows, int(row), own[0]) for row, own in zip(share, parts, strict=True))
-            for share, parts in zip(shares, kept, strict=True)
-        ]
-        return {
-            "scale": np.repeat(weights / sizes, sizes),
-            "nll_scale": np.repeat(weights / np.maximum(tokens, 1), sizes),
-        }
 
     def _answer_shares(
         self, rows: Documents, group: list[np.ndarray], picked: np.ndarray, kept: list[tuple[slice, ...]]
@@ -392,3 +383,11 @@ class PreferenceBatches:
                 batch["wraps"][at] = self._wraps(rows, row, at - place * self.documents, labels)
             if rows.columns is not None and batch["wraps"][at] and len(ids) < rows.columns:
                 see_from_last_column(batch, at, len(ids), rows.columns)
+
+
+def _scales(sizes: list[int], tokens: list[int], weights: np.ndarray) -> dict[str, np.ndarray]:
+    """`scale` and `nll_scale` of the rows of processes' shares, `sizes` of them, each of which counts its weight."""
+    return {
+        "scale": np.repeat(weights / sizes, sizes),
+        "nll_scale": np.repeat(weights / np.maximum(tokens, 1), sizes),
+    }
