@@ -74,12 +74,8 @@ def test_what_is_for_metrics_reaches_no_loss_and_one_that_is_asked_tells_them() 
 def test_a_compiled_loss_is_not_taken_for_one_of_another_batch() -> None:
     made = model_inputs(batch([[-100, 2, 4]], [[1, 1, 0]], [1.0]))
     model = Fixed(jax.random.normal(jax.random.key(0), (1, 3, 5)))
-    first, second = (
-        jax.jit(token_loss.with_metrics({"entropy": jnp.asarray([share])}), static_argnums=0)(model, **made)[1][
-            "entropy"
-        ]
-        for share in (0.5, 1.0)
-    )
+    losses = [token_loss.with_metrics({"entropy": jnp.asarray([share])}) for share in (0.5, 1.0)]
+    first, second = (jax.jit(loss, static_argnums=0)(model, **made)[1]["entropy"] for loss in losses)
     assert float(second) == pytest.approx(2 * float(first))
 
 
