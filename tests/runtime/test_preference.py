@@ -169,12 +169,22 @@ def test_evaluation_weighs_batches_as_transformers_does(tiny_mesh: Any) -> None:
     assert scales[:5].tolist() == pytest.approx([1 / 5] * 5)
 
 
-def test_rows_that_fill_an_evaluations_last_batch_count_in_what_is_logged_of_it(tiny_mesh: Any) -> None:
-    """accelerate repeats rows, whose losses transformers cuts off; TRL gathers what it logs of every process."""
-    batches = made(PreferenceBatches, PAIRS, tiny_mesh(1, 1), batch_size=2, processes=2)
+@pytest.mark.parametrize(
+    ("kind", "trl", "last"),
+    [
+        (PreferenceBatches, None, [1 / 8] * 4),
+        (PreferenceBatches, "0.28.0", [1 / 2, 0, 0, 0]),
+        (ORPOBatches, None, [1 / 2, 0, 0, 0]),
+    ],
+)
+def test_rows_that_fill_an_evaluations_last_batch_count_in_what_is_logged_where_they_are_gathered(
+    kind: Any, trl: str | None, last: list[float], tiny_mesh: Any
+) -> None:
+    """accelerate repeats rows, whose losses transformers cuts off; DPO gathers what it logs of all from 0.29 on."""
+    batches = made(kind, PAIRS, tiny_mesh(1, 1), batch_size=2, processes=2, trl=trl)
     evaluation = batches.evaluation(PAIRS, batch_size=4)  # the second batch: a row, and three of the first again
     beside = [for_metrics(batch)["scale"][0::2] for batch in evaluation]
-    assert (np.concatenate(beside) / len(evaluation)).tolist() == pytest.approx([1 / 8] * 8)
+    assert (np.concatenate(beside) / len(evaluation)).tolist() == pytest.approx([1 / 8] * 4 + last)
     assert [(batch["scale"] > 0).sum() for batch in evaluation] == [8, 4]
 
 

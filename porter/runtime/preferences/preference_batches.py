@@ -286,21 +286,22 @@ class PreferenceBatches:
         count: int,
         length: int,
         pairs: int = 0,
+        kept: int | None = None,
     ) -> Iterator[Batch]:
         """`count` micro-batches out of the micro-steps of a group; `weights`: what each process's share of one
-        counts in the loss."""
+        counts in the loss, `kept`: how many rows of the last count in logged means, None for all."""
         pairs = pairs or self.batch_size // self.documents
         shares = [share for batch in group for share in self._shares(batch)]
         processes = np.concatenate([np.full(len(share), i % self._deal.processes) for i, share in enumerate(shares)])
         picked = np.concatenate(shares)
-        kept = [[*self._kept(rows, share)] for share in shares]
-        parts_of = [*itertools.chain.from_iterable(kept)]
+        cut = [[*self._kept(rows, share)] for share in shares]
+        parts_of = [*itertools.chain.from_iterable(cut)]
         tokens = [
             sum(self._nll_tokens(rows, int(row), own[0]) for row, own in zip(share, parts, strict=True))
-            for share, parts in zip(shares, kept, strict=True)
+            for share, parts in zip(shares, cut, strict=True)
         ]
         sizes = [len(share) for share in shares]
-        alike = _scales(sizes, tokens, np.full(len(shares), 1 / len(shares)))
+        alike = _scales(sizes, tokens, np.full(len(shares), 1 / len(shares))) | {"scale": _means(group, kept)}
         beside = named(alike | self._answer_shares(rows, group, picked, parts_of))
         counted = _scales(sizes, tokens, weights) | beside
         if self._whole:
@@ -391,3 +392,10 @@ def _scales(sizes: list[int], tokens: list[int], weights: np.ndarray) -> dict[st
         "scale": np.repeat(weights / sizes, sizes),
         "nll_scale": np.repeat(weights / np.maximum(tokens, 1), sizes),
     }
+
+
+def _means(group: list[np.ndarray], kept: int | None) -> np.ndarray:
+    """What a row counts in the mean over micro-steps of each one's own mean, of the first `kept` rows of the last."""
+    counted = [len(batch) for batch in group[:-1]] + [kept or len(group[-1])]
+    each = [np.arange(len(batch)) < rows for batch, rows in zip(group, counted, strict=True)]
+    return np.concatenate(each) / np.repeat(counted, [len(batch) for batch in group]) / len(group)

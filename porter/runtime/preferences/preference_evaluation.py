@@ -21,7 +21,7 @@ class PreferenceEvaluation:
 
     HF takes the mean over rows of each row's batch loss on its process. That weight stands in `scale`, so that the
     batches can have the mesh's size. What is logged beside it is the mean over batches, however many rows these have,
-    and whether accelerate repeated them.
+    those that accelerate repeats included where `Lines.counts_repeated`.
     """
 
     def __init__(self, training: PreferenceBatches, prepared: Documents, batch_size: int) -> None:
@@ -34,12 +34,13 @@ class PreferenceEvaluation:
         pairs = self.batch_size // training.documents
         self._count = len(dealt) if training._whole else math.ceil(sum(map(len, dealt)) / pairs)
         self._weights = self._share_weights(training, dealt, batch_size)
+        self._kept = None if training.lines.counts_repeated else training._deal.kept(self.rows, dealt)
         self._parts = (training, prepared, dealt)
 
     def __iter__(self) -> Iterator[Batch]:
         training, prepared, dealt = self._parts
         pairs = self.batch_size // training.documents
-        made = training._assemble(prepared, dealt, self._weights, self._count, self.length, pairs)
+        made = training._assemble(prepared, dealt, self._weights, self._count, self.length, pairs, self._kept)
         return placed(made, training._mesh)
 
     def __len__(self) -> int:

@@ -69,6 +69,14 @@ class Lines:
         return (*(name for name, has in own.items() if has), *pairs, *more, *logits)
 
     @property
+    def counts_repeated(self) -> bool:
+        """Whether rewards and logps of an evaluation count the rows with which accelerate fills its last batch.
+
+        DPO gathers them all from 0.29 on; `gather_for_metrics` takes them off again.
+        """
+        return self.kind == "dpo" and self.release.since(0, 29)
+
+    @property
     def of_processes(self) -> tuple[str, ...]:
         """Which of `entropy` and `logits` are means of each process's own mean, not of the tokens of all."""
         names = {"entropy": (1, 3), "logits": (0, 29)}
