@@ -23,6 +23,7 @@ from .remarks import argument_of, handed, marked, remarked, said_by
 
 # The keywords of a BitsAndBytesConfig that say the format's name.
 OF_FORMATS = ("bnb_4bit_", "llm_int8_")
+OF_FAMILY = ("trust_remote_code", "pad_token_id")  # Tunix's own implementation, as config.json has it
 FORMAT = ("load_in_4bit", "load_in_8bit", "bnb_4bit_quant_type")
 
 
@@ -182,7 +183,7 @@ def _unsaid(porting: Porting, arguments: list[Arg], site: Site | None) -> str:
         value = porting.value(place)
         if value is not None and name not in names and value.is_literal(*silent):
             places.append(place)
-    own = mark_keywords(porting, site, "trust_remote_code")  # Tunix's own implementation of the family
+    own = mark_keywords(porting, site, *OF_FAMILY)
     return own + mark(porting, "model.init_kwargs", *places)  # of these kwargs each entry is judged where it is read
 
 
@@ -213,7 +214,7 @@ def other_load_call(porting: Porting, site: Site) -> Call:
     type, revision and quantisation of that call alone."""
     identifier = site.argument("pretrained_model_name_or_path", "model_name")
     name = mark_of(porting, [identifier]) + identifier.text if identifier is not None else porting.text("model.id")
-    name = mark_keywords(porting, site, "trust_remote_code") + name  # Tunix's own implementation of the family
+    name = mark_keywords(porting, site, *OF_FAMILY) + name
     if identifier is not None:
         check_stored_weights(porting, identifier.value)
     call = load_by_name(porting, name)
