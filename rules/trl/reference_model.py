@@ -7,9 +7,9 @@ from copy import copy
 
 import libcst as cst
 
-from porter.packs.api import Phase, step
-from porter.packs.script import binding_origins
-from porter.packs.training import Training, bindings_of, fill_site, follow, makers, plain_versions, table_of
+from porter.packs.api import Argument, Phase, Site, step
+from porter.packs.script import binding_origins, makes_pair
+from porter.packs.training import Training, bindings_of, fill_site, follow, makers, plain_versions, short_name, table_of
 
 PART_OF = "trl"
 
@@ -40,6 +40,8 @@ def read_reference(porting: Training) -> None:
     known = known or (argument.name == "teacher_model" and re.search(NAMES, argument.text) is not None)
     porting.references = tuple(each for each in found if each is not porting.model)
     for reference in porting.references:
+        _check_alone(porting, argument, reference)
+    for reference in porting.references:
         own = copy(porting)  # whose Recipe is that of another model
         fill_site(own, reference, table_of(porting, reference), versions)
         porting.fields = own.fields
@@ -53,6 +55,16 @@ def read_reference(porting: Training) -> None:
             )
             fix = "Merge its adapter, save the whole model, and load that with rt.load_model."
         porting.find(site.rule, "error", message, fix, argument.line, argument.column)
+
+
+def _check_alone(porting: Training, argument: Argument, reference: Site) -> None:
+    """An error where a call gives the model with its tokenizer: how it holds the weights is read of the trained model
+    alone."""
+    if makes_pair(porting.module, reference.node):
+        message = f"{argument.name}={argument.text}: {short_name(reference)} loads it, which is read of the trained"
+        message += " model alone."
+        fix = "Load it by AutoModelForCausalLM.from_pretrained, with the type and the quantization_config that it has."
+        porting.find(reference.rule, "error", message, fix, reference.line, reference.column)
 
 
 def _is_known(porting: Training, value: cst.CSTNode | None) -> bool:

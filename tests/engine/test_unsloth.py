@@ -164,3 +164,20 @@ def test_an_evaluation_by_8_goes_by_the_trainings_batch(
     assert not [row.source for row in found.fields if row.fate == "manual"]
     [line] = [line for line in found.after.splitlines() if "batches.evaluation(" in line]
     assert (written in line) if written else ("batch_size=2" not in line and "batch_size=4" not in line)
+
+
+@pytest.mark.parametrize(("trainer", "keyword"), [("DPO", "ref_model"), ("experimental.gkd.GKD", "teacher_model")])
+def test_a_reference_that_unsloth_loads_is_named(trainer: str, keyword: str) -> None:
+    """It gives (model, tokenizer), and holds the model in 4 bits where nothing is said."""
+    package, _, kind = f"trl.{trainer}".rpartition(".")
+    found = port(
+        f"from unsloth import FastLanguageModel\nfrom datasets import load_dataset\n"
+        f"from {package} import {kind}Config, {kind}Trainer\nrows = load_dataset('x', split='train')\n"
+        "model, tokenizer = FastLanguageModel.from_pretrained('unsloth/Qwen3-0.6B', load_in_4bit=False)\n"
+        "model = FastLanguageModel.get_peft_model(model)\n"
+        "other, _ = FastLanguageModel.from_pretrained('unsloth/Qwen3-1.7B')\n"
+        f"trainer = {kind}Trainer(model, {keyword}=other, args={kind}Config('out'), train_dataset=rows,"
+        " processing_class=tokenizer)\ntrainer.train()\n"
+    )
+    [said] = [finding for finding in found.findings if finding.severity == "error"]
+    assert f"{keyword}=other: FastLanguageModel loads it" in said.message and said.line == 7
