@@ -29,7 +29,15 @@ from ..engine.script.fill_from_tables import (
     tables_by_class,
     tables_of,
 )
-from ..engine.script.following.other_models import OTHER_MODELS, OtherModel, made_by, of_another_family, other_models
+from ..engine.script.following.other_models import (
+    OTHER_MODELS,
+    OtherModel,
+    function_elsewhere,
+    made_by,
+    made_in,
+    of_another_family,
+    other_models,
+)
 from ..engine.script.following.trainers_before import has_anothers_adapters, puts_in_twice, was_trained
 from ..engine.script.following.where_models_come_from import WHERE_FROM, is_from_scratch, makers
 from ..engine.script.sites import facts_of
@@ -68,6 +76,7 @@ __all__ = [
     "fill_site",
     "first_release_of",
     "follow",
+    "function_elsewhere",
     "has_anothers_adapters",
     "in_callback",
     "in_reach",
@@ -83,6 +92,7 @@ __all__ = [
     "known_families",
     "launched_as",
     "made_by",
+    "made_in",
     "makers",
     "metrics_of",
     "of_another_family",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from dataclasses import replace
 
 import libcst as cst
 
 from porter.packs.api import Phase, step
+from porter.packs.script import Module, returned
 from porter.packs.training import (
     NO_FAMILY,
     NO_TASK,
@@ -14,8 +17,10 @@ from porter.packs.training import (
     WHERE_FROM,
     OtherModel,
     Training,
+    function_elsewhere,
     known_families,
     made_by,
+    made_in,
     of_another_family,
     other_models,
     tables_of,
@@ -55,7 +60,11 @@ SEES = f"{ON_GPU}; trained on texts alone, a language model (AutoModelForCausalL
 def note_other_models(porting: Training) -> None:
     """Note in the module which calls surely load a model for another task, or by the class of an architecture that
     Tunix hasn't."""
-    module, known = porting.module, tables_of(porting)
+    porting.module.memory[OTHER_MODELS] = _others(porting, porting.module)
+
+
+def _others(porting: Training, module: Module) -> dict[cst.Call, OtherModel]:
+    known = tables_of(porting)
     architectures = {name for family in known_families(porting) for name in family.architectures}
     found: dict[cst.Call, OtherModel] = {}
     for call in module.calls if ".from_" in module.text else ():
@@ -68,7 +77,7 @@ def note_other_models(porting: Training) -> None:
             found[call] = OtherModel(what, "kind of model", _instead(what))
         elif alone is not None and alone[1] not in architectures:
             found[call] = OtherModel(alone[1], "model family", of_another_family())
-    module.memory[OTHER_MODELS] = found
+    return found
 
 
 def _instead(name: str) -> str:
@@ -90,9 +99,35 @@ def refuse_other_models(porting: Training) -> None:
                 return  # by condition, or behind the training
             if call in known:
                 others[call] = known[call]
+            elif (other := _given_back(porting, call)) is not None:
+                others[call] = other
     if others:  # where the model comes from is seen, and says enough
         porting.withdraw(WHERE_FROM)
     for call, other in others.items():
         said = other.finding(porting.module, call)
         key = NO_TASK if other.is_of_another_task else NO_FAMILY
         porting.find(said.rule, said.severity, said.message, said.fix, said.line, said.column, key=key)
+
+
+def _given_back(porting: Training, call: cst.Call) -> OtherModel | None:
+    """What a function of several returns, or of another file of the project, gives back, where that is such a model by
+    each of them."""
+    module, function, file = porting.module, porting.module.callees.get(call), ""
+    others = other_models(module)
+    if function is None:
+        if (found := function_elsewhere(module, call)) is None:
+            return None
+        module, function, file = found
+        others = _others(porting, module)
+    loads = [_among(module, value, others) for value in returned(module, function)]
+    first = loads[0] if loads and None not in loads else None
+    if first is None:
+        return None
+    place = f" ({file}:{module.location(first)[0]})" if file else ""
+    return replace(others[first], name=f"{others[first].name}{place}")
+
+
+def _among(module: Module, value: cst.BaseExpression, loads: Collection[cst.Call]) -> cst.Call | None:
+    """The one of some calls that a value, or a part of a tuple, comes from."""
+    parts = [element.value for element in value.elements] if isinstance(value, cst.Tuple) else [value]
+    return next((call for part in parts for call in made_in(module, part) if call in loads), None)

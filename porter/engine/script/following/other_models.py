@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import libcst as cst
 
+from ....errors import InputError
+from ....files import plain_text
 from ....recipe import Finding
 from ....runtime.facts.families import families
 from ....source.module import Module
+from ....source.parsing import parse_module
+from ....source.project.modules import LARGEST, find_project_file
 from ....source.project.other_models import is_known_without
 from ....source.read_value import read_value
 from ..fill_from_tables import bindings_of
@@ -60,10 +65,34 @@ def of_another_family() -> str:
 
 def made_by(porting: Training, node: cst.BaseExpression | None) -> list[cst.Call]:
     """The calls that a variable may hold the model of, and those that they lead back to."""
-    module = porting.module
+    return made_in(porting.module, node)
+
+
+def made_in(module: Module, node: cst.BaseExpression | None) -> list[cst.Call]:
+    """The same, of a variable of a file."""
     bound = bindings_of(module, node) if node is not None else []
     values = [value for binding in bound for value in (binding.value, *binding_origins(module, binding))]
     return [value for value in [*values, *origins(module, node)] if isinstance(value, cst.Call)]
+
+
+def function_elsewhere(module: Module, call: cst.Call) -> tuple[Module, cst.FunctionDef, str] | None:
+    """The function at the top of another file of the project that a call means, that file as a module, and its name."""
+    name = module.qualified(call.func)
+    if name is None or (found := find_project_file(module.path, name)) is None:
+        return None
+    files: dict[Path, Module | None] = module.memory.setdefault("files of the project", {})
+    file, shown = found
+    if file not in files:
+        try:
+            files[file] = parse_module(plain_text(file, LARGEST).encode(), str(file))
+        except (OSError, InputError):
+            files[file] = None
+    other, short = files[file], name.rpartition(".")[2]
+    if other is None:
+        return None
+    bindings = other.scopes[other.tree].bindings.get(short, [])
+    function = bindings[0].node if len(bindings) == 1 else None
+    return (other, function, shown) if isinstance(function, cst.FunctionDef) else None
 
 
 def others_trained(porting: Training, model: cst.BaseExpression | None) -> list[tuple[cst.CSTNode, OtherModel]]:

@@ -8,7 +8,7 @@ from tunix.sft.peft_trainer import TrainingConfig
 from porter import runtime as rt
 
 rows = load_dataset("trl-lib/Capybara")
-# TODO(tpu-port TP302): model_init_kwargs: num_labels=3 has no counterpart in rt.load_model.
+# TODO(tpu-port TP302): model_init_kwargs: subfolder='step-3' has no counterpart in rt.load_model.
 mesh = jax.make_mesh((jax.device_count(), 1), ("fsdp", "tp"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
 model = rt.load_model("Qwen/Qwen3-0.6B", mesh)
