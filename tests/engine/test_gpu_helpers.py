@@ -124,6 +124,17 @@ SET = "if torch.cuda.is_available():\n    kind = torch.cuda.get_device_name(0).l
         (f"{SET}else:\n    kind = ''\nkept.append(kind)", ""),
         (f"{SET}if torch.cuda.is_available():\n    kept.append(kind + '!')", ""),
         (f"{SET}kept.append(kind)".replace("():", "() or kept:"), ""),
+        (f"def late():\n    kept.append(kind)\n{SET}late()", "kept.append(kind)"),
+        (
+            f"for step in range(2):\n    if step:\n        kept.append(kind)\n    {SET.strip()}".replace(
+                "\n    k", "\n        k"
+            ),
+            "",
+        ),
+        (
+            f"class Card:\n    {ON_GPU}kind = torch.cuda.mem_get_info()\n    all = kind\nkept.append(Card().all)",
+            "all = kind",
+        ),
         ("class Card:\n    if torch.cuda.is_available():\n        kind = 3\nkept.append(Card().kind)", ""),
     ],
 )

@@ -139,11 +139,19 @@ def test_a_function_of_another_file_may_have_put_them_in(tmp_path: Path, functio
     assert f"\nif {HAS}:\n    rt.merge_and_unload(model).save_pretrained('whole')" in found.after
 
 
+WHOLE = """def whole(given):
+    if isinstance(given, PeftModel):
+        given = given.merge_and_unload()
+    return given
+"""
+
+
 @pytest.mark.parametrize(
     "merged",
     [
         "final = model.merge_and_unload() if hasattr(model, 'merge_and_unload') else model",
         "if isinstance(model, PeftModel):\n    final = model.merge_and_unload()\nelse:\n    final = model",
+        f"{WHOLE}final = whole(model)",
     ],
 )
 def test_what_is_merged_where_it_has_adapters_is_saved_either_way(merged: str) -> None:

@@ -31,7 +31,7 @@ def name_what_is_unset(porting: Porting) -> None:
     for holder in [node for node in module.parents if isinstance(node, cst.If)]:
         if porting.covered(module.span(holder.test)[0]) or not is_asked(porting, holder.test):
             continue
-        if on_gpu(porting, holder.test) is not True or isinstance(module.scope(holder).node, cst.ClassDef):
+        if on_gpu(porting, holder.test) is not True:
             continue
         for name, bindings in module.scope(holder).bindings.items():
             read = _first_read(porting, holder, name, bindings)
@@ -41,11 +41,12 @@ def name_what_is_unset(porting: Porting) -> None:
 
 
 def _first_read(porting: Porting, holder: cst.If, name: str, bindings: Sequence[Binding]) -> cst.CSTNode | None:
-    """The first use behind an `if` of what its body alone sets, where the port comes to it."""
+    """The first use behind an `if` of what its body alone sets, or in another function, where the port comes to it."""
     module, held = porting.module, {*inside(holder.body)}
     if not all(binding.node in held for binding in bindings):
         return None
     reads = [read for read in module.references(name, module.scope(holder)) if read not in held]
-    behind = [read for read in reads if module.span(read)[0] >= module.span(holder)[1]]
+    (_, end), here = module.span(holder), module.scope(holder)
+    behind = [read for read in reads if module.span(read)[0] >= end or module.scope(read) is not here]
     left = (read for read in behind if not porting.covered(module.span(read)[0]))
     return next((read for read in left if is_reached(porting, read)), None)
