@@ -36,7 +36,11 @@ def takes_out(value: cst.BaseExpression) -> bool:
 
 def kinds_of(porting: Porting, node: cst.BaseExpression) -> set[str]:
     """What `node` may hold: "adapted", "merged", or "other", which is a model as it was loaded, or one of elsewhere."""
-    found: set[str] = set()
+    return {kind for kind, _ in made(porting, node)}
+
+
+def made(porting: Porting, node: cst.BaseExpression) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """The same with the expression that makes each."""
     seen: set[Place] = set()
     left: list[Place] = [(node, None)]
     while left:
@@ -48,14 +52,13 @@ def kinds_of(porting: Porting, node: cst.BaseExpression) -> set[str]:
         if index is None:
             value = next(origins(porting.module, value), value)  # without `.to(device)` and k-bit preparation
         if puts_in(porting, value):
-            found.add("adapted")
+            yield "adapted", value
         elif takes_out(value):
-            found.add("merged")
+            yield "merged", value
         elif behind := [*_behind(porting, value, index)]:
             left.extend(behind)
         else:
-            found.add("other")
-    return found
+            yield "other", value
 
 
 def _behind(porting: Porting, value: cst.BaseExpression, index: int | None) -> Iterator[Place]:

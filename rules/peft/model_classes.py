@@ -26,7 +26,7 @@ from porter.packs.script import (
     role_uses,
 )
 
-from ._kinds_of_models import WHOLE, kinds_of, puts_in, takes_out
+from ._kinds_of_models import kinds_of, made, puts_in, takes_out
 
 ID = "TP213"
 REASON = "what the source's model was, which is Tunix's now"
@@ -96,7 +96,8 @@ def _asked(porting: Porting, *functions: str) -> Iterator[tuple[cst.Call, bool |
             continue
         if called == "isinstance" and len(call.args) == 2:
             answer = _answer(porting, node, call)
-            yield call, None if answer and isinstance(answer, str) and node not in models else answer
+            is_type = isinstance(answer, str) and answer not in ("", *OPPOSITE)
+            yield call, None if is_type and node not in models else answer
         elif called == "hasattr" and (name := porting.module.code(call.args[-1].value)[1:-1]) in OF_ADAPTED | OF_BOTH:
             answers = {"adapted": True, "whole": name in OF_BOTH}
             yield call, _of_kind(porting, node, answers.__getitem__)
@@ -159,9 +160,9 @@ def _keeps_kind(porting: Porting, node: cst.BaseExpression) -> bool:
 
 
 def _is_merged(porting: Porting, node: cst.BaseExpression, models: Collection[cst.CSTNode]) -> bool:
-    """Whether a value is `model.merge_and_unload()` of the model."""
-    made = (value.func for value in origins(porting.module, node) if isinstance(value, cst.Call))
-    return any(isinstance(f, cst.Attribute) and f.attr.value in WHOLE and f.value in models for f in made)
+    """Whether a value may be `model.merge_and_unload()` of the model."""
+    calls = (value for kind, value in made(porting, node) if kind == "merged")
+    return any(call.func.value in models for call in calls)  # type: ignore[attr-defined]
 
 
 def _ask(porting: Porting, call: cst.Call, asked: str) -> None:

@@ -202,3 +202,31 @@ def test_a_function_that_gives_tunix_s_model_says_so() -> None:
     other = 'judge = AutoModelForCausalLM.from_pretrained("microsoft/phi-2")\nprint(judge.model.layers)'
     kept = port(ours.replace("trainer.train()", f"trainer.train()\n{other}")).after
     assert "def load() -> AutoModelForCausalLM:" in kept
+
+
+@pytest.mark.parametrize(("trainer", "asked"), [(ADAPTERS, False), ("", True)])
+def test_a_name_that_the_trainer_gives_adapters_does_not_tell_of_them(trainer: str, asked: bool) -> None:
+    """The port's adapters are in the script's own model; PEFT's were around it, and the name held what it held."""
+    text = sft_script(
+        imports="from peft import LoraConfig, PeftModel\nfrom mine import load",
+        trainer=trainer,
+        after="trainer.train()\nif isinstance(model, PeftModel):\n    print('it is')",
+    ).replace('AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")', "load()")
+    found = port(text)
+    assert (f"if {HAS}:" in found.after) is asked
+    assert ("TP213" in [each.rule for each in found.findings]) is not asked
+
+
+@pytest.mark.parametrize(
+    "merge",
+    [
+        "model = model.merge_and_unload()",
+        "if len(sys.argv) > 2:\n    model = model.merge_and_unload()",
+        "whole = model.merge_and_unload() if len(sys.argv) > 2 else model\nmodel = whole",
+    ],
+)
+def test_a_name_that_holds_the_merged_model_later_is_asked(merge: str) -> None:
+    between = "model = get_peft_model(model, LoraConfig(target_modules=['q_proj']))"
+    after = f"trainer.train()\n{merge}\nif isinstance(model, PeftModel):\n    print('it is')"
+    found = port(sft_script(imports=_imports(between + after), between=between, after=after))
+    assert f"\nif {HAS}:\n    print('it is')" in found.after and found.status == "ported"
