@@ -78,6 +78,14 @@ BY_PATH = 'import sys\n\nsys.path.insert(0, "../modules/{}")\n{}'
 E106972 = "e106972dd6d839f4a3d3fcaffc1f386b4fbe66bf"  # of TRL, behind 0.27.2
 
 
+def hold(folder: Path, path: str, commit: str) -> None:
+    """Make it a repository that holds another's commit."""
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    held = ["update-index", "--add", "--cacheinfo", f"160000,{commit},{path}"]
+    for words in (["init", "-q"], ["add", "-A"], held, [*who, "commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *words], cwd=folder, env=ALONE, check=True)
+
+
 @pytest.mark.parametrize(
     ("named", "url", "commit", "read"),
     [
@@ -94,12 +102,26 @@ def test_a_submodule_is_of_its_commit(tmp_path: Path, named: str, url: str, comm
     script = tmp_path / "sft" / "train.py"
     script.parent.mkdir()
     script.write_text(BY_PATH.format(named, TRL))
-    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    held = ["update-index", "--add", "--cacheinfo", f"160000,{commit},modules/trl"]
-    for words in (["init", "-q"], ["add", "-A"], held, [*who, "commit", "-q", "-m", "all"]):
-        subprocess.run(["git", *words], cwd=tmp_path, env=ALONE, check=True)
+    hold(tmp_path, "modules/trl", commit)
     found = port_file(script)
     assert found.recipe.versions["trl"] == read
     assert any("at the commit 0000000, which is no release" in each.message for each in found.findings) == (
         commit != E106972
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "command", "read"),
+    [
+        ("modules/trl", "pip install -e modules/trl", "0.27.2"),
+        ("trl", "pip install -e trl", "0.27.2"),
+        ("trl", "pip install trl", "1.16.0"),  # which is PyPI's
+    ],
+)
+def test_a_submodule_that_a_command_installs(tmp_path: Path, path: str, command: str, read: str) -> None:
+    url = "https://github.com/huggingface/trl.git"
+    (tmp_path / ".gitmodules").write_text(f'[submodule "trl"]\n\tpath = {path}\n\turl = {url}\n')
+    (tmp_path / "train.py").write_text(TRL)
+    (tmp_path / "setup.sh").write_text(command)
+    hold(tmp_path, path, E106972)
+    assert port_file(tmp_path / "train.py").recipe.versions["trl"].startswith(read)

@@ -66,5 +66,6 @@ def held_by_git(folders: Sequence[Path], texts: Sequence[str]) -> tuple[str, str
 
 
 def _names(path: str, text: str) -> bool:
-    """Whether a text has the path of a submodule, as a path: not `trl` of `from trl import`."""
-    return re.search(rf"[./\"']{re.escape(path)}[/\"'\s]", text) is not None
+    """Whether a text has a submodule's path, as one or behind `pip install -e`: not `trl` of `from trl import`."""
+    before = r"[./\"'\s]" if "/" in path else r"(?:[./\"']|\s-e[ \t]+)"
+    return re.search(rf"{before}{re.escape(path)}(?:[/\"'\s]|$)", text) is not None
