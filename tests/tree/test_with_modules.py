@@ -289,3 +289,25 @@ if __name__ == "__main__":
     port = ported(tmp_path / "p", imports.replace(*changed), "load_model", models=MODELS, tools=tools)
     assert port.status == "ported"
     assert [each.beside for each in port.modules] == ["models_tunix.py", *["tools_tunix.py"] * written]
+
+
+@pytest.mark.parametrize(("taken", "written"), [("stamp", False), ("timed", True)])
+def test_an_import_that_is_added_for_what_no_run_comes_to_changes_nothing(
+    taken: str, written: bool, tmp_path: Path
+) -> None:
+    tools = """\
+import time
+
+import torch
+
+
+def stamp():
+    return torch.tensor(time.time())
+
+
+def timed():
+    return torch.distributed.get_rank() == 0 and time.time()
+"""
+    imports = f"from models import load_model\nfrom tools import {taken}\nprint({taken}())"
+    port = ported(tmp_path / "p", imports, "load_model", models=MODELS, tools=tools)
+    assert sorted(each.beside for each in port.modules) == ["models_tunix.py", *["tools_tunix.py"] * written]
