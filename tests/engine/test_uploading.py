@@ -8,7 +8,7 @@ import pytest
 
 from porter.port import Port
 
-from .porting import port
+from .porting import port, sft_script
 
 HEAD = """\
 from datasets import load_dataset
@@ -270,3 +270,22 @@ def test_unsloths_upload_of_the_adapter_is_the_adapters() -> None:
     )
     wanted = "rt.push_to_hub(model, 'me/it', token=KEY)\ntokenizer.push_to_hub('me/it', token=KEY)\n"
     assert found.after.endswith(wanted), found.findings
+
+
+@pytest.mark.parametrize(
+    ("between", "trl", "more", "said"),
+    [
+        ("tokenizer.eos_token = '<|im_end|>'", "1.16.0", "", True),
+        ("tokenizer.eos_token = '<|im_end|>'", "0.19.1", "", False),  # beside transformers 4.53
+        ("tokenizer.pad_token = tokenizer.eos_token", "1.16.0", "", False),
+        ("tokenizer.eos_token = '<|im_end|>'\nmodel.config.eos_token_id = tokenizer.eos_token_id", "1.16.0", "", False),
+        ("tokenizer.eos_token = '<|im_end|>'", "1.16.0", ", peft_config=LoraConfig()", False),
+    ],
+)
+def test_an_end_token_that_the_trainer_writes_is_told(between: str, trl: str, more: str, said: bool) -> None:
+    tokens = f"tokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n{between}\n"
+    after = "trainer.train()\ntrainer.save_model('a')\ntrainer.model.save_pretrained('b')\n"
+    text = sft_script(imports="from peft import LoraConfig", between=tokens, trainer=more, after=after)
+    text = text.replace("dtype=", "torch_dtype=")  # dtype= is of 4.56
+    found = [each for each in port(text, source_trl=trl).findings if "end token the model's" in each.message]
+    assert len(found) == 2 * said  # at each save

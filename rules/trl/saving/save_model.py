@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from porter.packs.api import saved_tokenizer, say_keywords
+from porter.packs.api import is_before, saved_tokenizer, say_keywords
 from porter.packs.script import is_tokenizer
 
 from ._named_base import is_named_base, say_named_base
@@ -38,6 +38,10 @@ SETTLED = {
 }
 
 PRINTS = re.compile(r"print|(?:logger|logging|log)\.\w+")
+
+ALIGNS = "4.56"
+SETS_END = re.compile(r"tokenizer\w*\.eos_token(?:_id)?\s*=(?!=)")
+SETS_OWN_END = re.compile(r"config\.eos_token_id\s*=(?!=)")
 
 ID = "TP112"
 MATCHES = (
@@ -72,8 +76,22 @@ def apply(site, porting):
     porting.replace(site, new + upload, reason)
     fates = {**_of_uploads(site), **SETTLED, **_of_tokenizers(site, porting)}
     say_keywords(porting, site, fates, "output_dir", "save_directory")
+    if not lora:
+        _say_end_token(site, porting)
     if site.qualified == "@model.save_pretrained()" and is_named_base(porting, site):
         say_named_base(porting, site, "save_pretrained")
+
+
+def _say_end_token(site, porting):
+    """A warning where the script gives its tokenizer another end token: from transformers 4.56 on the Trainer writes it
+    into the model's own settings, which are saved with the model."""
+    text = porting.module.text
+    if is_before(porting, "transformers", ALIGNS) or SETS_END.search(text) is None or SETS_OWN_END.search(text):
+        return
+    message = "The Trainer makes the tokenizer's end token the model's, and saves it in config.json and"
+    message += " generation_config.json; the port's have the checkpoint's."
+    settings = f"rt.generation_config({porting.names.model}).eos_token_id = tokenizer.eos_token_id"
+    porting.find(ID, "warning", message, f"Write {settings} in front of the save.", site.line, site.column)
 
 
 def _is_saved_below(module, save, tokenizer, path):
