@@ -171,3 +171,33 @@ def test_a_model_that_is_handed_in_is_made_in_no_branch() -> None:
     )
     said = [each.message for each in port(text).findings if each.severity == "error"]
     assert said == ["model: where this model comes from is not a from_pretrained call in this file."]
+
+
+BY_DEVICE = """import torch
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+from trl import SFTConfig, SFTTrainer
+
+if torch.cuda.is_available():
+    config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", quantization_config=config)
+else:
+    OTHER
+    model = AutoModelForCausalLM.from_pretrained(
+        "Qwen/Qwen3-0.6B",
+        dtype=torch.float32,
+        low_cpu_mem_usage=True,
+    )
+trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows, peft_config=LoraConfig(r=8))
+trainer.train()
+"""
+
+
+@pytest.mark.parametrize("other", ["# slow", 'print("no GPU")', "config = None"])
+def test_a_load_on_a_machine_without_a_gpu_goes_with_its_branch(other: str) -> None:
+    found = port(BY_DEVICE.replace("OTHER", other))
+    assert found.after.count("rt.load_model(") == 1 and "else:" not in found.after
+    gone = [row for row in found.fields if row.line > 10 and row.source.startswith("AutoModelForCausalLM.")]
+    assert len(gone) == 3 and {row.fate for row in gone} == {"dropped"}
+    assert "the branch that it stands in doesn't run" in {row.reason for row in gone}
+    assert not [each for each in found.findings if each.severity != "info"]

@@ -102,6 +102,20 @@ def test_a_keyword_of_a_kept_object_has_its_own_line_and_its_readers() -> None:
     assert lines(found, "SFTConfig.warmup_steps") == ["warmup_steps=3,", "warmup_steps=args.warmup_steps,"]
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    ["torch.cuda.is_bf16_supported() if HAS else False", "False if not HAS else True", "True if HAS else OTHER"],
+)
+def test_a_keyword_of_a_kept_object_that_is_decided_as_on_the_gpu_has_its_line(chosen: str) -> None:
+    source = "import sys\nimport torch\nfrom trl import SFTConfig, SFTTrainer\n\n"
+    source += f"args = SFTConfig('out', bf16={chosen})\nargs.max_steps = int(sys.argv[1])\n"
+    source += "trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows)\ntrainer.train()\n"
+    found = port(source.replace("HAS", "torch.cuda.is_available()").replace("OTHER", "False if sys.argv[2] else True"))
+    own, reader = lines(found, "SFTConfig.bf16")
+    assert own == "args = SFTConfig('out', bf16=True)" and "rt.load_arguments(args)" in reader
+    assert not [each for each in found.findings if settling.LOST in each.message]
+
+
 def test_what_no_helper_reads_of_a_kept_object_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     source = "import sys\nfrom trl import SFTConfig, SFTTrainer\n\n"
     source += "args = SFTConfig('out', max_length=512)\nargs.max_steps = int(sys.argv[1])\n"

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
+import libcst as cst
+
 from ...recipe import CARRIED, Field, Place, Receipt
 from ...runtime.settings.consumed import CONSUMED
 from ...source.merged import Part
@@ -245,8 +247,13 @@ class Written:
             return edit.start == start and edit.new.replace(".", "").isidentifier()
         if argument.node is None:
             return False
-        begin, end = self.porting.module.span(argument.node)
-        return edit.start >= start and edit.end - edit.start <= end - begin
+        begin, end = self.porting.module.span(self._whole(argument.node))
+        return edit.start >= min(start, begin) and edit.end - edit.start <= end - begin
+
+    def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """All of a value of which `node` is the way that is taken: `node if torch.cuda.is_available() else False`."""
+        parent = self.porting.module.parents.get(node)
+        return self._whole(parent) if isinstance(parent, cst.IfExp) and node is not parent.test else node
 
     @cached_property
     def _arguments(self) -> dict[tuple[int, int], Argument]:

@@ -16,6 +16,7 @@ from ...source.scopes import inside
 from ...text.edits import comments_above, whole_lines
 from ..script.porting import Porting
 from ..steps.step import Phase, step
+from .kept_branch import OTHER_BRANCH
 
 RULE = "TP001"
 REASON = "nothing is left in the block"
@@ -46,8 +47,14 @@ def drop_idle_branches(porting: Porting) -> None:
         if kept < len(branches) and all(_only_asks(porting, test) for test in asked):
             blocks = [block for _, block, _ in branches[kept:]]
             answered = any(edit.part for block in blocks for edit in porting.within(block))
-            if not answered and not _trains(porting, blocks):
+            if not answered and not _trains(porting, blocks) and not _went(porting, branches[kept][2]):
                 _drop(porting, holder, branches[kept][2] if kept else holder)
+
+
+def _went(porting: Porting, branch: cst.CSTNode) -> bool:
+    """Whether a branch went as another is the one that runs: by that edit, its keywords are known to go with it."""
+    start = porting.module.span(branch)[0]
+    return any(edit.part == OTHER_BRANCH and edit.start <= start < edit.end for edit in porting.edits)
 
 
 def _trains(porting: Porting, blocks: list[cst.BaseSuite]) -> bool:
