@@ -23,9 +23,9 @@ class Options:
     """What the command line says beside the source.
 
     `mesh` is text such as `fsdp=2,tp=4`; `processes` the number of GPU processes when no launch config says it;
-    `rules` folders of contributed packs; `select` and `ignore` rule ids or their prefixes; `budget` the seconds that
-    one script may take; `needed` the packages of the GPU's side that what lies beside the port needs; `imported` the
-    names that other files of its folder import of it.
+    `rules` folders of contributed packs; `select` and `ignore` rule ids or their prefixes; `budget` the seconds of the
+    processor that one script may take; `needed` the packages of the GPU's side that what lies beside the port needs;
+    `imported` the names that other files of its folder import of it.
     """
 
     launch_config: Path | None = None

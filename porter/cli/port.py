@@ -53,7 +53,7 @@ PATH = click.Path(path_type=Path)
     default=BUDGET,
     show_default=True,
     metavar="SECONDS",
-    help="Time for one script, after which it is refused.",
+    help="Processor time for one script, after which it is refused; by the clock, ten times as much.",
 )
 @click.option("--vendor", is_flag=True, help="Copy the runtime beside the port, so that it doesn't need tpu-port.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from time import monotonic
+from time import process_time
 
 from ..errors import InputError
 from ..port import Options, Port
@@ -13,15 +13,15 @@ from ..source.parsing import read_module
 from .beside.with_modules import port_with_modules
 from .callers import port_by_caller
 
-LEAST, MOST = 1.0, 30.0  # seconds in which callers may be read
+LEAST, MOST = 1.0, 30.0  # seconds of the processor in which callers may be read
 
 
 def port_script(path: Path, options: Options | None = None) -> Port:
     """Port one file, with what it imports of its project unless that is worse; a module that only defines functions, as
     its caller has it, where more is left to do without. InputError as `port_file`."""
-    given, start = options or Options(), monotonic()
+    given, start = options or Options(), process_time()
     port = within_budget(lambda: port_with_modules(path, given), path, given.budget)
-    left = min(given.budget - (monotonic() - start), MOST)
+    left = min(given.budget - (process_time() - start), MOST)
     if port.status != "partial" or port.notebook is not None or left < LEAST:
         return port
     try:
