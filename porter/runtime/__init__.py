@@ -18,6 +18,7 @@ _HOMES = {
     "callbacks": ("KeepBest", "load_best"),
     "saving.saving_policy": ("SaveOnlyEvery",),
     "saving.checkpoints": ("fresh_dir", "get_last_checkpoint", "resume_dir"),
+    "generation.chat_format": ("setup_chat_format",),
     "generation.completions": ("generate", "manual_seed"),
     "generation.generation_config": ("generation_config", "model_config"),
     "generation.outputs": ("causal_lm_output",),
@@ -83,7 +84,7 @@ _HOMES = {
     "rows.unsloth_data": ("standardize_data_formats",),
     "rows.unsloth_padding": ("pad_as_unsloth",),
     "rows.unsloth_templates": ("get_chat_template",),
-    "models.vocabulary": ("average_new_rows", "check_vocabulary", "resize_vocabulary", "setup_chat_format"),
+    "models.vocabulary": ("average_new_rows", "check_vocabulary", "resize_vocabulary"),
     "training.training_settings": ("evaluate", "metrics_options", "training_config", "training_hooks"),
 }
 _MODULES = {name: module for module, names in _HOMES.items() for name in names}

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from flax import nnx
 
+from porter.runtime.generation.chat_format import setup_chat_format
+from porter.runtime.generation.generation_config import generation_config, model_config
 from porter.runtime.models.load_model import ModelInfo
-from porter.runtime.models.vocabulary import setup_chat_format
 from tests.tiny import tokenizer
 
 MESSAGES = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
@@ -20,7 +21,7 @@ def bare(rows: int = 100_000) -> tuple[Any, Any]:
     found.chat_template = None
     model: Any = nnx.Module()
     family: Any = SimpleNamespace(tensors=lambda config: [])
-    model.porter = ModelInfo("a/model", "", family, json.dumps({"vocab_size": rows}))
+    model.porter = ModelInfo("a/model", "", family, json.dumps({"model_type": "llama", "vocab_size": rows}))
     return model, found
 
 
@@ -33,6 +34,9 @@ def test_the_template_and_the_tokens() -> None:
     prompt = found.apply_chat_template(MESSAGES[:1], tokenize=False, add_generation_prompt=True)
     assert prompt.endswith("<|im_start|>assistant\n")
     assert len(found.encode("<|im_start|>", add_special_tokens=False)) == 1
+    ids = (found.pad_token_id, found.bos_token_id, found.eos_token_id)
+    for held in (model_config(model), generation_config(model)):
+        assert (held.pad_token_id, held.bos_token_id, held.eos_token_id) == ids
 
 
 def test_releases_before_0_12_replace_a_template() -> None:

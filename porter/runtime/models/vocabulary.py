@@ -10,8 +10,6 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from ..facts.field_tables import version_key
-
 TABLES = frozenset({"embedder/input_embedding", "lm_head/w"})  # what has a row for each token
 
 
@@ -127,40 +125,3 @@ def average_new_rows(model: nnx.Module, size: int, new: int) -> None:
         mean = known.mean(axis, keepdims=True).astype(value.dtype)
         at = (slice(None),) * axis + (slice(size - new, size),)
         weight.set_value(value.at[at].set(mean))
-
-
-CHATML = (
-    "{% for message in messages %}"
-    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
-
-
-KEEPS_TEMPLATES = (0, 12)  # the release of TRL from which on `setup_chat_format` refuses to replace one
-
-
-def setup_chat_format(
-    model: nnx.Module,
-    tokenizer: Any,
-    format: str = "chatml",
-    resize_to_multiple_of: int | None = None,
-    *,
-    trl: str = "0.25",
-    mean_resizing: bool = True,
-) -> tuple[nnx.Module, Any]:
-    """TRL's function of that name (until 0.25): ChatML's template and tokens for a tokenizer without a template, and
-    for any before TRL 0.12.
-
-    The embedding gets rows for them as from `resize_vocabulary`, with its errors and its `mean_resizing`. ValueError
-    where that release of TRL refuses, too.
-    """
-    if tokenizer.chat_template is not None and version_key(trl) >= KEEPS_TEMPLATES:
-        raise ValueError("the tokenizer has a chat template already: set tokenizer.chat_template to None to replace it")
-    if format != "chatml":
-        raise ValueError(f"format={format!r}: it is 'chatml'")
-    tokenizer.eos_token = tokenizer.pad_token = "<|im_end|>"
-    tokenizer.bos_token = "<|im_start|>"
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
-    tokenizer.chat_template = CHATML
-    resize_vocabulary(model, len(tokenizer), resize_to_multiple_of, mean_resizing)
-    return model, tokenizer
