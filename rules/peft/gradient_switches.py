@@ -23,6 +23,9 @@ PART_OF = "TP210"
 REASON = "what it switches is trained, or frozen, anyway"
 WALKS = frozenset({"parameters", "named_parameters"})
 OF_ADAPTERS = re.compile(r"""\(?(["'])\.?lora_?\1 (?P<without>not )?in (?P<name>\w+)(?:\.lower\(\))?\)?""")
+NOWHERE = re.compile(
+    r""" or \(?(["'])adapters?\1 in \w+(?:\.lower\(\))?\)?"""
+)  # what no parameter of PEFT's is named by
 PREPARES = frozenset({"prepare_model_for_kbit_training", "prepare_model_for_int8_training"})
 TRAINABLE = re.compile(r"\bis_trainable\s*=\s*True\b")
 DEEPEST = 6
@@ -198,8 +201,8 @@ def _by_branches(porting: Porting, line: cst.If, parameter: str, name: str) -> S
 
 
 def _of_adapters(test: str, name: str) -> bool | None:
-    """True for `"lora" in name`, False for `not in`; None for any other condition."""
-    found = OF_ADAPTERS.fullmatch(" ".join(test.split()))
+    """True for `"lora" in name` (`or "adapter" in name`), False for `not in`; None for any other condition."""
+    found = OF_ADAPTERS.fullmatch(NOWHERE.sub("", " ".join(test.split())))
     return not found["without"] if found is not None and name and found["name"] == name else None
 
 

@@ -23,6 +23,7 @@ TRAINED_ON = 'model = PeftModel.from_pretrained(model, "adapter", is_trainable=T
         PUT_IN
         + NAMED.format(f"if {LORA}:\n        p.requires_grad = True\n    else:\n        p.requires_grad = False"),
         PUT_IN + NAMED.format("p.requires_grad = 'lora_' in name.lower()"),
+        PUT_IN + NAMED.format("p.requires_grad = 'lora' in name or 'adapter' in name"),
         PUT_IN + NAMED.format("if 'lora' not in name:\n        p.requires_grad_(False)"),
         TRAINED_ON + NAMED.format(f"p.requires_grad = False\n    if {LORA}:\n        p.requires_grad = True"),
     ],
@@ -57,6 +58,7 @@ def test_what_peft_freezes_in_the_trainer() -> None:
         PUT_IN + ALL.format(True),
         PUT_IN + ALL.format(False),
         PUT_IN + NAMED.format("p.requires_grad = 'lora_A' in name"),
+        PUT_IN + NAMED.format("p.requires_grad = 'lora' in name or 'norm' in name"),
         PUT_IN + NAMED.format("p.requires_grad = 'lora' in name and 'layers.3' in name"),
         PUT_IN + NAMED.format("if 'lora' not in name:\n        p.requires_grad = True"),
         NAMED.format("p.requires_grad = 'layers.3' in name"),
