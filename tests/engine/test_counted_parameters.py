@@ -55,5 +55,6 @@ def test_casts_of_what_is_trained_go() -> None:
 )
 def test_a_count_of_a_model_that_sees_is_the_texts(model: str, loader: str, said: bool) -> None:
     text = LOADED.replace("Qwen/Qwen3-0.6B", model).replace("AutoModelForCausalLM", loader)
+    text += "# not google/gemma-3-4b-it\n"  # whatever else the file speaks of
     found = port(f"{text}print(sum(p.numel() for p in m.parameters()), m.num_parameters())\n")
     assert sum("the tower that sees" in each.message for each in found.findings) == 2 * said

@@ -126,6 +126,14 @@ def test_what_is_saved_is_uploaded_with_the_folder(asked: str, save: str, writte
     assert found.after.endswith(f"    trainer.train(batches, eval_batches)\n{written}")
 
 
+def test_what_is_saved_before_the_training_uploads_nothing_behind_it() -> None:
+    end = "trainer.save_model('out/start')\ntrainer.train()\n"
+    after = port(HEAD.replace("{arguments}", ", push_to_hub=True") + end).after
+    assert after.count("rt.push_to_hub(") == 1 and after.endswith(
+        f"    trainer.train(batches, eval_batches)\n{SAVE}{UPLOAD}"
+    )
+
+
 def test_parsed_arguments_may_ask_for_an_upload() -> None:
     parsed = HEAD.replace(
         "args = SFTConfig('out', eval_strategy='steps'{arguments})", "(args,) = parser.parse_args_and_config()"
