@@ -1,6 +1,12 @@
 """Pins of TRL and transformers that don't train together."""
 
+import json
+from pathlib import Path
+
 import pytest
+
+from porter.front.port_file import port_file
+from porter.port import Options
 
 from .porting import port
 
@@ -59,3 +65,30 @@ def test_a_release_that_nothing_pins_is_no_pair() -> None:
 
 def test_unsloth_writes_its_trainers_itself() -> None:
     assert _said("GRPO", "0.16.1", "4.56.0", "import unsloth\n") == []
+
+
+TABLE = {
+    "output_type": "display_data",
+    "data": {"text/html": ["<th>Step</th>", "<th>Training Loss</th>"]},
+    "metadata": {},
+}
+RESULT = {"output_type": "stream", "name": "stdout", "text": ["TrainOutput(global_step=5, training_loss=2.1)"]}
+OTHER = {"output_type": "stream", "name": "stdout", "text": ["Training Loss"]}
+
+
+@pytest.mark.parametrize(
+    ("output", "source_trl", "severity"),
+    [(TABLE, "", "error"), (RESULT, "", "error"), (OTHER, "", "warning"), (TABLE, "0.16.1", "warning")],
+)
+def test_a_notebook_that_has_trained_ran_on_others(
+    tmp_path: Path, output: dict[str, object], source_trl: str, severity: str
+) -> None:
+    code = SCRIPT.format(kind="GRPO", trl="0.16.1", transformers="4.56.0", more=MORE["GRPO"])
+    code = code.replace("# pip", "!pip")
+    cell = {"cell_type": "code", "metadata": {}, "execution_count": 1, "outputs": [output], "source": code}
+    path = tmp_path / "train.ipynb"
+    path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}))
+    found = port_file(path, Options(source_trl=source_trl or None)).findings
+    (said,) = [each for each in found if "doesn't train under" in each.message]
+    assert said.severity == severity and ("it ran on others" in said.message) is (severity == "error")
+    assert said.message.endswith("the port trains.") is (severity == "warning")

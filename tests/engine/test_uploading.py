@@ -134,6 +134,17 @@ def test_what_is_saved_before_the_training_uploads_nothing_behind_it() -> None:
     )
 
 
+def test_the_tokenizer_is_there_before_the_upload() -> None:
+    """A script that saves it itself, below: the upload stands in front of that."""
+    text = HEAD.replace("eval_dataset=rows", "processing_class=tokenizer, eval_dataset=rows")
+    loads = "from transformers import AutoTokenizer\ntokenizer = AutoTokenizer.from_pretrained('Qwen/Qwen3-0.6B')\n"
+    end = "trainer.train()\ntrainer.save_model('out/final')\ntokenizer.save_pretrained('out/final')\n"
+    own = "tokenizer.save_pretrained('out/final')\n"
+    assert port(loads + text.replace("{arguments}", ", push_to_hub=True") + end).after.endswith(FINAL + UPLOAD + own)
+    plain = port(loads + text.replace("{arguments}", "") + end).after
+    assert plain.endswith(FINAL.replace(", tokenizer=tokenizer", "") + own)
+
+
 def test_parsed_arguments_may_ask_for_an_upload() -> None:
     parsed = HEAD.replace(
         "args = SFTConfig('out', eval_strategy='steps'{arguments})", "(args,) = parser.parse_args_and_config()"
