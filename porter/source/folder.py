@@ -106,13 +106,9 @@ class SourceTree:
         """
         homes = {home: self.find(home, path) for home in starred(self.module(path).tree)}
         found = {f"{home}.*": (file[0], "*") for home, file in homes.items() if file is not None and not file[1]}
-        for scope in self.module(path).scopes.values():
-            for bindings in scope.bindings.values():
-                for binding in bindings:
-                    if binding.kind == "import" and binding.qualified not in found:
-                        target = self.find(binding.qualified, path)
-                        if target is not None:
-                            found[binding.qualified] = target
+        for binding in self.module(path).import_bindings:
+            if binding.qualified not in found and (target := self.find(binding.qualified, path)) is not None:
+                found[binding.qualified] = target
         return found
 
     def reached(self, path: Path) -> list[Path]:

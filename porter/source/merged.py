@@ -106,11 +106,9 @@ class Merged(Module):
     def _imports_in(self, number: int) -> Iterator[tuple[int, int]]:
         """Where a file imports others of the project, and their places."""
         module, links = self.parts[number].module, self.links[number]
-        for scope in module.scopes.values():
-            for bindings in scope.bindings.values():
-                for binding in bindings:
-                    if binding.kind == "import" and binding.qualified in links:
-                        yield module.span(binding.node)[0], links[binding.qualified][0]
+        for binding in module.import_bindings:
+            if binding.qualified in links:
+                yield module.span(binding.node)[0], links[binding.qualified][0]
         for home, node in starred(module.tree).items():
             if f"{home}.*" in links:
                 yield module.span(node)[0], links[f"{home}.*"][0]

@@ -296,13 +296,13 @@ class Module(SourceText):
     @cached_property
     def roots(self) -> frozenset[str]:
         """The top-level packages that the file imports anywhere."""
-        return frozenset(
-            binding.qualified.split(".", 1)[0]
-            for scope in self.scopes.values()
-            for bindings in scope.bindings.values()
-            for binding in bindings
-            if binding.kind == "import"
-        )
+        return frozenset(binding.qualified.split(".", 1)[0] for binding in self.import_bindings)
+
+    @cached_property
+    def import_bindings(self) -> list[Binding]:
+        """What the file's imports bind, in all of its scopes."""
+        named = (bindings for scope in self.scopes.values() for bindings in scope.bindings.values())
+        return [binding for bindings in named for binding in bindings if binding.kind == "import"]
 
 
 def _stands_for(bindings: Sequence[Binding]) -> str | cst.BaseExpression | None:

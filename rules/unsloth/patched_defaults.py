@@ -67,10 +67,8 @@ def _first_import(porting: Training) -> tuple[int, ...] | None:
     surely = any(site.qualified.startswith("unsloth.") for site in porting.of_role("model"))
     found = [
         module.turn(binding.node)
-        for scope in module.scopes.values()
-        for bindings in scope.bindings.values()
-        for binding in bindings
-        if binding.kind == "import" and binding.qualified.split(".", 1)[0] == "unsloth"
+        for binding in module.import_bindings
+        if binding.qualified.split(".", 1)[0] == "unsloth"
         if surely or not any(isinstance(ancestor, cst.If) for ancestor in module.ancestors(binding.node))
     ]
     return min(found, default=None)

@@ -112,9 +112,5 @@ def _asks_for_tensors(tree: ast.Module, kinds: Mapping[str, str]) -> tuple[int, 
 
 def _line(porting: Porting, name: str) -> int:
     """Where the source imports a name."""
-    for scope in porting.module.scopes.values():
-        for bindings in scope.bindings.values():
-            for binding in bindings:
-                if binding.kind == "import" and binding.qualified == name:
-                    return porting.module.location(binding.node)[0]
-    return 1
+    found = (each.node for each in porting.module.import_bindings if each.qualified == name)
+    return next((porting.module.location(node)[0] for node in found), 1)

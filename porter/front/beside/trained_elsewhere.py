@@ -54,10 +54,5 @@ def _said(tree: SourceTree, script: Path, port: Port) -> Finding:
 def _imports(tree: SourceTree, script: Path) -> list[tuple[int, Path]]:
     """The lines of a file's imports of its project, and what they import."""
     module = tree.module(script)
-    found = []
-    for scope in module.scopes.values():
-        for bindings in scope.bindings.values():
-            for each in bindings:
-                if each.kind == "import" and (file := find_project_file(str(tree.root / script), each.qualified)):
-                    found.append((module.location(each.node)[0], file[0]))
-    return found
+    found = ((each.node, find_project_file(str(tree.root / script), each.qualified)) for each in module.import_bindings)
+    return [(module.location(node)[0], file[0]) for node, file in found if file is not None]

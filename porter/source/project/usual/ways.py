@@ -77,13 +77,7 @@ def imports_always(module: Module, package: str) -> bool:
 
 
 def _imports(module: Module, package: str) -> list[cst.CSTNode]:
-    return [
-        binding.node
-        for scope in module.scopes.values()
-        for bindings in scope.bindings.values()
-        for binding in bindings
-        if binding.kind == "import" and binding.qualified.partition(".")[0] == package
-    ]
+    return [each.node for each in module.import_bindings if each.qualified.partition(".")[0] == package]
 
 
 def _is_unconditional(module: Module, node: cst.CSTNode, depth: int = 0) -> bool:
