@@ -17,13 +17,13 @@ from ...source.module import Module, flatten
 from ...text.edit import Edit
 from ...text.edits import Spans, whole_lines, within
 from ...text.import_lines import ImportLine, NewImport, names_in
-from ..dating.argument_releases import MARK, ArgumentRelease
 from ..packs.facts import Facts
 from ..script.dead_blocks import is_dead
 from ..script.sites import absent_packages, facts_of, indentation
 from .left_uses import alias_name, aliases_of, first_of, is_behind, module_of, needed_by, root_of, shared_edits
 from .names.gone_names import is_not_there, is_probe
 from .per_file import PASSED_ON, first_place
+from .turned_imports import Turned, is_top
 
 OURS = ("porter", "porter_runtime")
 RULE = "TP001"
@@ -63,21 +63,45 @@ def plan_imports(
     emptied = Spans((edit.start, edit.end) for edit in edits if not edit.new.strip())
     taken = [statement for statement in section if module.span(statement)[0] in emptied]  # by a rule
     gone |= {statement: [*aliases_of(statement)] for statement in taken}
-    for statement in gone:
-        if statement not in section:
-            plan.edits.append(_shrunk(module, statement, gone[statement], elsewhere.get(statement, ())))
     bound = _still_bound(module, gone, section, edits)
-    here, versioned = _versioned([item for statement in section for item in elsewhere.get(statement, ())])
-    wanted = [item for item in sorted({*new, *here}) if (item.module, item.clause) not in bound]
-    edit = _section_edit(module, section, gone, wanted, versioned)
-    if edit is not None:
-        plan.edits.append(edit)
-    elif not section and (wanted or versioned):
-        plan.top.append(_top_edit(module, wanted, versioned))
+    turned = Turned(module, set() if section else {*new})
+    for block in _blocks(module, gone, section, edits, elsewhere):
+        plain, versioned = turned.imports(block[0], [item for each in block for item in elsewhere.get(each, ())])
+        if block == section:
+            plain = sorted({*new, *plain} - (turned.bound - {*plain}))
+            plain = [item for item in plain if (item.module, item.clause) not in bound]
+            turned.note(block[0], plain)
+        elif len(block) == 1:
+            plan.edits.append(_shrunk(module, block[0], gone[block[0]], plain, versioned, *elsewhere.get(block[0], ())))
+            continue
+        edit = _section_edit(module, block, gone, plain, versioned)
+        plan.edits += [edit] if edit is not None else []
+    wanted = [item for item in sorted({*new}) if (item.module, item.clause) not in bound]
+    if not section and wanted:
+        plan.top.append(_top_edit(module, wanted))
     return plan
 
 
-def _top_edit(module: Module, wanted: Sequence[NewImport], statements: Sequence[str]) -> Edit:
+def _blocks(
+    module: Module,
+    gone: Mapping[cst.SimpleStatementLine, Sequence[cst.ImportAlias]],
+    section: Sequence[cst.SimpleStatementLine],
+    edits: Sequence[Edit],
+    elsewhere: Mapping[cst.SimpleStatementLine, Sequence[NewImport]],
+) -> list[Sequence[cst.SimpleStatementLine]]:
+    """The imports that change, in order: the trainer's section, others with classes that are made, and single ones."""
+    blocks = [section] if section else []
+    for statement in sorted(gone, key=lambda each: module.span(each)[0]):
+        if any(statement in block for block in blocks):
+            continue
+        run = _section(module, statement) if statement in elsewhere and is_top(module, statement) else []
+        start, end = (module.span(run[0])[0], module.span(run[-1])[1]) if run else (0, 0)
+        is_free = not any(edit.start < end and start < edit.end for edit in edits)
+        blocks.append(run if len(run) > 1 and is_free and not any(each in section for each in run) else [statement])
+    return sorted(blocks, key=lambda block: module.span(block[0])[0])
+
+
+def _top_edit(module: Module, wanted: Sequence[NewImport]) -> Edit:
     """New imports in front of a file's first statement, behind its docstring and what it takes `from __future__`."""
     groups: list[list[NewImport]] = [[], [], []]
     for item in wanted:
@@ -88,7 +112,7 @@ def _top_edit(module: Module, wanted: Sequence[NewImport], statements: Sequence[
         for group in groups
         if group
     ]
-    text = f"{module.newline}{module.newline}".join([*lines, *statements])
+    text = f"{module.newline}{module.newline}".join(lines)
     offset = first_place(module)
     if offset == len(module.text):
         text = f"{module.newline}{text}{module.newline}"
@@ -100,13 +124,13 @@ def _top_edit(module: Module, wanted: Sequence[NewImport], statements: Sequence[
 
 def _aliases_to_drop(
     module: Module, edits: Sequence[Edit], new: Sequence[NewImport], moved: Mapping[str, str], plan: ImportPlan
-) -> tuple[dict[cst.CSTNode, list[cst.ImportAlias]], dict[cst.CSTNode, list[NewImport]]]:
+) -> tuple[dict[cst.SimpleStatementLine, list[cst.ImportAlias]], dict[cst.SimpleStatementLine, list[NewImport]]]:
     """Aliases that go, by statement, and for the moved ones the imports that take their place."""
     spans, absent = Spans((edit.start, edit.end) for edit in edits), absent_packages(module)
     roots = {item.bound: item.module.split(".", 1)[0] for item in new}
     written = " ".join([*module.memory.get(PASSED_ON, ()), *(names_in(edit.new) for edit in edits)])
-    gone: dict[cst.CSTNode, list[cst.ImportAlias]] = {}
-    elsewhere: dict[cst.CSTNode, list[NewImport]] = {}
+    gone: dict[cst.SimpleStatementLine, list[cst.ImportAlias]] = {}
+    elsewhere: dict[cst.SimpleStatementLine, list[NewImport]] = {}
     for node in module.parents:
         if not isinstance(node, cst.SimpleStatementLine):
             continue
@@ -181,16 +205,17 @@ def _comments(node: cst.SimpleStatementLine) -> bool:
 
 def _still_bound(
     module: Module,
-    gone: dict[cst.CSTNode, list[cst.ImportAlias]],
+    gone: dict[cst.SimpleStatementLine, list[cst.ImportAlias]],
     section: Sequence[cst.CSTNode],
     edits: Sequence[Edit],
 ) -> set[tuple[str, str]]:
     """(module, clause) of the imports that stay in the section, or at the top of the file in front of new code."""
     kept: set[tuple[str, str]] = set()
+    lost = {alias for aliases in gone.values() for alias in aliases}
     for statement in (*section, *module.tree.body):
         for alias in aliases_of(statement):
             is_late = statement not in section and _is_late(module, statement, alias_name(alias), edits)
-            if alias not in gone.get(statement, ()) and not is_late:
+            if alias not in lost and not is_late:
                 kept.add((module_of(module, first_of(statement), alias), module.code(alias).rstrip(", ")))
     return kept
 
@@ -206,47 +231,35 @@ def _is_late(module: Module, statement: cst.CSTNode, name: str, edits: Sequence[
 
 
 def _shrunk(
-    module: Module, statement: cst.CSTNode, gone: Sequence[cst.ImportAlias], instead: Sequence[NewImport]
+    module: Module,
+    statement: cst.SimpleStatementLine,
+    gone: Sequence[cst.ImportAlias],
+    plain: Sequence[NewImport],
+    versioned: Sequence[str],
+    *moved: NewImport,
 ) -> Edit:
+    """A statement without the aliases that went; in front of it the imports of what `moved`, and what makes classes."""
     start, end = module.span(statement)
     line, column = module.location(statement)
     kept = [alias for alias in aliases_of(statement) if alias not in gone]
     names = ", ".join(alias_name(alias) for alias in gone)
-    reason = f"nothing uses {names} any more"
+    reason = f"{names}: imported above" if moved else f"nothing uses {names} any more"
     indent = indentation(module.text, start)
-    plain, versioned = _versioned(instead)
-    new_lines = [line.render(indent, module.newline, module.indent) for line in _merged(plain)] + versioned
-    if instead:
+    new_lines = [*(line.render(indent, module.newline, module.indent) for line in _merged(plain)), *versioned]
+    if new_lines:
         if kept:
             new_lines.append(_line_of(module, statement, kept).render(indent, module.newline, module.indent))
         text = f"{module.newline}{indent}".join(new_lines)
-        moved_names = ", ".join(item.bound for item in instead)
+        moved_names = ", ".join(dict.fromkeys(item.bound for item in moved))
         reason = f"{moved_names}: the same fields, flags and defaults without torch"
-        return Edit(start, module.span(statement.body[0])[1], text, RULE, reason, line, column)  # type: ignore[attr-defined]
+        return Edit(start, module.span(statement.body[0])[1], text, RULE, reason, line, column)
     if not kept:
         if _alone_in_block(module, statement) and not isinstance(_holder(module, statement), cst.Try):
             return Edit(start, end, "pass", RULE, reason, line, column)
         begin, stop = whole_lines(module.text, start, end)
         return Edit(begin, stop, "", RULE, reason, line, column)
     new = _line_of(module, statement, kept).render(indent, module.newline, module.indent)
-    return Edit(start, module.span(statement.body[0])[1], new, RULE, reason, line, column)  # type: ignore[attr-defined]
-
-
-def _versioned(items: Sequence[NewImport]) -> tuple[list[NewImport], list[str]]:
-    """The imports, and the statement that makes the classes of an older release."""
-    plain = [item for item in items if MARK not in item.module]
-    older = [item for item in items if MARK in item.module]
-    if not older:
-        return plain, []
-    releases = [ArgumentRelease.behind(item.module) for item in older]
-    beside = {name: version for release in reversed(releases) for name, version in release.beside}
-    longest = sorted(releases, key=lambda release: -len(release.beside))
-    names = dict.fromkeys(name for release in longest for name, _ in release.beside)
-    bound = ", ".join(item.bound for item in older)
-    function = releases[0].function
-    made = ArgumentRelease(function, releases[0].release, tuple((name, beside[name]) for name in names))
-    call = made.call([item.name for item in older])
-    return [*plain, NewImport(older[0].module.partition(MARK)[0], function)], [f"{bound} = {call}"]
+    return Edit(start, module.span(statement.body[0])[1], new, RULE, reason, line, column)
 
 
 def _merged(items: Sequence[NewImport]) -> list[ImportLine]:
@@ -280,7 +293,7 @@ def _line_of(module: Module, statement: cst.CSTNode, kept: Sequence[cst.ImportAl
 def _section_edit(
     module: Module,
     section: Sequence[cst.SimpleStatementLine],
-    gone: dict[cst.CSTNode, list[cst.ImportAlias]],
+    gone: dict[cst.SimpleStatementLine, list[cst.ImportAlias]],
     wanted: Sequence[NewImport],
     statements: Sequence[str],
 ) -> Edit | None:
