@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from porter.cli import run
-from porter.safety.masking import find_secrets, is_random, masked
+from porter.safety.masking import FORMS, find_secrets, is_random, masked
 from porter.safety.shown import one_line, visible
 from tests.engine.porting import port, sft_script
 
@@ -92,6 +92,27 @@ def test_a_secret_is_found_once_and_masked(value: str) -> None:
     found = find_secrets(f"import os\n{SECRETS[value]}\n")
     assert [secret.value for secret in found] == [value]
     assert value not in masked(f"said of {value}", [value])
+
+
+# One of each form, and of each of its beginnings; put together here, so that nobody's scanner takes them for real.
+OF_A_FORM = {
+    "Hugging Face token": [head + "a1B" * 12 for head in ("hf_", "api_org_")],
+    "OpenAI or Anthropic key": [f"sk-{kind}" + "aB1" * 9 for kind in ("", "proj-", "ant-", "svcacct-")],
+    "AWS access key": [head + "A1" * 8 for head in ("AKIA", "ASIA")],
+    "GitHub token": [f"gh{kind}_" + "a1" * 18 for kind in "pousr"] + ["github_pat_" + "a1" * 20],
+    "GitLab token": ["glpat-" + "a1" * 10],
+    "Slack token": [f"xox{kind}-" + "a1" * 5 for kind in "abprs"],
+    "Google key": ["AIza" + "a" * 35],
+    "Replicate token": ["r8_" + "a1" * 15],
+    "JSON web token": [".".join(("eyJ" + "a" * 10, "b" * 10, "c" * 10))],
+    "password in a URL": ["https://alice:s3cr3t" + "@host/x.git"],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_has_the_form_of_a_secret_is_masked_wherever_it_is_said(form: str) -> None:
+    for value in OF_A_FORM[form]:
+        assert value not in masked(f"said of {value} here")
 
 
 @pytest.mark.parametrize("text", NO_SECRETS)

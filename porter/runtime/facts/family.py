@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import Any
@@ -120,10 +120,8 @@ class Family:
     compute_dtype: bool
     packing: bool
     table: Mapping[str, Any] = field(repr=False, hash=False, compare=False)
-    # The tensors of each kind of models whose sizes were asked for: a port asks for those of every size, several times.
-    _known: dict[str, tuple[Tensor, ...]] = field(
-        default_factory=dict, init=False, repr=False, hash=False, compare=False
-    )
+    # Tensors and linears of models whose sizes were asked for: a port asks for those of every size, several times.
+    _known: dict[str, tuple[Any, ...]] = field(default_factory=dict, init=False, repr=False, hash=False, compare=False)
 
     def sizes(self, config: Mapping[str, Any]) -> Sizes:
         """Sizes of one model from the contents of its config.json (a multimodal one's `text_config` is used)."""
@@ -168,13 +166,17 @@ class Family:
     def linears(self, model: Mapping[str, Any]) -> list[Linear]:
         """Every linear layer that PEFT could adapt, in layer order. `model`: sizes, or config.json's contents."""
         sizes = self.sizes_of(model)
-        found = []
+        key = f"linears {sorted(sizes.items())}"
+        if key not in self._known:
+            self._known[key] = tuple(self._linears(sizes))
+        return [*self._known[key]]
+
+    def _linears(self, sizes: Mapping[str, Any]) -> Iterator[Linear]:
         for (row, i, kind), tensor in zip(self._rows("linear", sizes), self._tensors("linear", sizes), strict=True):
             if tensor.unused:
                 continue
             hf, tunix = tensor.hf.removesuffix(".weight"), tensor.tunix.rpartition("/")[0]
-            found.append(Linear(i, row["hf"], hf, tunix, row["weight"], kind, tensor))
-        return found
+            yield Linear(i, row["hf"], hf, tunix, row["weight"], kind, tensor)
 
     def tensors(self, model: Mapping[str, Any]) -> list[Tensor]:
         """Every tensor of the text model. `model`: sizes, or config.json's contents."""

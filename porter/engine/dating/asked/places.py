@@ -34,6 +34,7 @@ from ..evidence.used import SOURCES, contradictions, floors, releases_with_all
 
 OF_PIP = (PRINTED, INSTALLED)  # where a library may have brought another release than the script asks for
 ASKED = ("what asks for a release of",)
+WEIGHED = ("what asks for a release of, and what speaks against it",)
 ANOTHER_DAY = ("what runs of another day have left",)
 AROUND = ("what lies around the script",)
 RUNS = ("what its runs have left",)
@@ -46,9 +47,19 @@ def pins_for(porting: Training, library: str) -> Iterator[tuple[str, list[Pin]]]
     yield from ((asked.where, asked.pins) for asked in asked_for(porting, library) if not asked.against)
 
 
-def asked_for(porting: Training, library: str) -> Iterator[Asked]:
+def asked_for(porting: Training, library: str) -> Sequence[Asked]:
     """Every place that asks for a release, in the order in which they count; `against` where the script can't run on
-    what is asked for, or on what the same place asks for of another library: its releases are of one day."""
+    what is asked for, or on what the same place asks for of another library: its releases are of one day.
+
+    A port asks a hundred times: they are weighed anew only where its sites are others than before."""
+    key = (*WEIGHED, library)
+    if key not in porting.answers or porting.answers[key][0] != porting.sites:
+        porting.answers[key] = [*porting.sites], [*_weighed(porting, library)]
+    found: Sequence[Asked] = porting.answers[key][1]
+    return found
+
+
+def _weighed(porting: Training, library: str) -> Iterator[Asked]:
     places = _places_out_of_reach(porting)
     for asked in _asked(porting, library):
         against, other = _out_of_reach(porting, library, asked), ""

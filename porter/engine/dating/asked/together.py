@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from ....releases.history import LIBRARIES, history
@@ -87,7 +87,8 @@ def _needed_by(library: str) -> list[str]:
     return list(dict.fromkeys(spelt for name in others for spelt in (name, name.replace("-", "_"))))
 
 
-def _asks_of(library: str, release: str) -> dict[str, list[Pin]]:
+@cache
+def _asks_of(library: str, release: str) -> Mapping[str, list[Pin]]:
     """The bounds of other libraries in a release's metadata."""
     found: dict[str, list[Pin]] = {}
     for line in history().requires(library, release):
