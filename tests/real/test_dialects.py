@@ -49,3 +49,4 @@ def test_a_dialect_trains_as_its_source(name: str, tmp_path: Path) -> None:
     verdict = validate(source, script, Options(steps=4, mesh=(2, 2), meshes=(), devices=4, arguments=arguments))
     assert verdict.equal, verdict.to_json()
     assert len(verdict.port_losses) == 4
+    assert any("stood in for" in note for note in verdict.notes)

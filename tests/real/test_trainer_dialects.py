@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def instructions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", mostly_long(DIALECTS, short=SHORT))
-def test_port_trains_as_the_source(name: str, instructions: Path, tmp_path: Path) -> None:
+def test_port_trains_as_the_source(name: str, instructions: Path, tiny: Callable[..., Path], tmp_path: Path) -> None:
     source = case(name) / "before.py" if "/" in name else SCRIPTS / f"{name}.py"
     port = port_file(source)
     assert (port.status, [row for row in port.fields if row.fate == "manual"]) == ("ported", [])
@@ -64,7 +65,8 @@ def test_port_trains_as_the_source(name: str, instructions: Path, tmp_path: Path
     script.write_bytes(port.data)
     arguments = DIALECTS[name].replace("DATA", str(instructions)).replace("OUT", str(tmp_path / "out")).split()
     data = None if "DATA" in DIALECTS[name] else instructions
-    options = Options(steps=4, mesh=(2, 2), devices=4, meshes=(), data=data, arguments=tuple(arguments))
+    model = tiny("qwen3", num_hidden_layers=1) if name in SHORT else None
+    options = Options(steps=4, mesh=(2, 2), devices=4, meshes=(), data=data, arguments=tuple(arguments), model=model)
 
     verdict = validate(source, script, options)
 
