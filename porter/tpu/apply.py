@@ -84,9 +84,10 @@ def edits_in(text: str, plan: Plan) -> list[tuple[int, int, str]]:
             fix="leave out --lengths",
         )
     by = best.how if not best.compiled_layers else f"{best.how}, {' and '.join(map(str, best.compiled_layers))} layers"
+    by = "the formula" if best.how == "formula" else f"XLA ({by})"
     comment = (
         f"# tpu-port plan for {where.name}: {best.peak / GIB:.1f} of {where.hbm / GIB:.0f} GiB, "
-        f"{plan.step_seconds:.3f} s a step by XLA ({by})\n"
+        f"{plan.step_seconds:.3f} s a step by {by}\n"
     )
     line = text.rfind("\n", 0, mesh.start()) + 1
     indent = text[line : len(text) - len(text[line:].lstrip(" \t"))]

@@ -290,7 +290,11 @@ def test_a_way_to_fill_micro_batches_is_written_into_the_port() -> None:
     assert "    buckets=[512, 1024],  # the plan's\n" in buckets and "step_packing" not in buckets
     padded = applied(buckets, plan("padding"))
     assert "micro_batch=4,  # the plan's" in padded and "buckets" not in padded
-    assert "1.600 s a step by XLA" in padded  # 16 rows of 0.1 s
+    assert "1.600 s a step by the formula\n" in padded  # 16 rows of 0.1 s
+    compiled = planning.Plan(
+        V5P, step, (replace(row, how="compiled", compiled_layers=(2, 4)),), (), (), "", (ways["padding"],)
+    )
+    assert " s a step by XLA (compiled, 2 and 4 layers)\n" in applied(text, compiled)
 
 
 @pytest.mark.parametrize(
