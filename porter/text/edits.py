@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -185,6 +185,7 @@ def without_orphans(text: str, edits: Sequence[Edit], kept: Sequence[int] = ()) 
     offset of `kept`. One that numbers a step (`# 1. Load`) heads all up to the next of these.
     """
     grown = {id(edit): edit for edit in edits}
+    starts = sorted(edit.start for edit in edits)
     for run in _runs(text, edits):
         if not _is_removal(text, run[0]):
             continue
@@ -195,12 +196,12 @@ def without_orphans(text: str, edits: Sequence[Edit], kept: Sequence[int] = ()) 
         further = begins_paragraph(text, run[-1].start) and begins_paragraph(text, end)  # a paragraph below went, too
         if not further and not _ends_paragraph(text, end, above) and not _is_step(text, above, begin, end):
             continue
-        others = (edit.start for edit in edits if edit not in run)
-        if any(above <= place <= end for place in [*others, *kept]):
+        others = bisect_right(starts, end) - bisect_left(starts, above) > len(run)
+        if others or any(above <= place <= end for place in kept):
             continue
         blanks = BLANKS.match(text, end)
         stop = blanks.end() if blanks is not None else end
-        free = not any(end < edit.start < stop for edit in edits)
+        free = bisect_left(starts, stop) <= bisect_right(starts, end)
         if _numbers_more(text, above, begin, stop):
             if free:
                 grown[id(run[-1])] = replace(grown[id(run[-1])], end=stop)
