@@ -202,6 +202,7 @@ for batch in torch.utils.data.DataLoader(rows, batch_size=4, collate_fn=collator
     optimizer.zero_grad()
 """
 EAGER, FLASH = (f', attn_implementation="{name}"' for name in ("eager", "flash_attention_2"))
+SET = 'model.config._attn_implementation = "eager"'
 ONE_BY_ONE, QWEN, GEMMA = ", per_device_eval_batch_size=1", "Qwen/Qwen2.5-0.5B", "google/gemma-2-2b"
 
 
@@ -220,6 +221,9 @@ ONE_BY_ONE, QWEN, GEMMA = ", per_device_eval_batch_size=1", "Qwen/Qwen2.5-0.5B",
         ({"attention": ", attn_implementation=sys.argv[1]"}, "sys.argv[1]"),
         ({"attention": ""}, ""),
         ({"attention": "", "line": 'model.set_attn_implementation("eager")', "transformers": "4.56.0"}, '"eager"'),
+        ({"attention": "", "line": SET, "transformers": "4.56.0"}, '"eager"'),
+        ({"attention": "", "line": SET}, ""),  # which asks for it once, when it loads
+        ({"attention": "", "line": f"{SET}\n{SET.replace('eager', 'paged')}", "transformers": "4.56.0"}, ""),
         ({"attention": "", "name": GEMMA, "transformers": "4.46.3"}, '"eager"'),  # by itself
         ({"attention": "", "name": GEMMA}, ""),
         ({"training": LOOP}, '"eager"'),
