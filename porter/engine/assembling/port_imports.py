@@ -71,10 +71,8 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
             view.find("TP001", severity, message, fix, line, 1, severity == "error")
         for library, line in sorted(plan.asked_for.items()):
             if library not in plan.still_used:
-                message = (
-                    f"Whether {library} is there is asked here: a TPU machine has none, and this stands as it was."
-                )
-                view.find("TP001", "warning", message, "Check what it decides.", line, 1, False)
+                message = f"Whether {library} is there is asked here, and a TPU machine has none: so the port goes on."
+                view.find("TP001", "warning", message, "Look at what it does without.", line, 1, False)
         take_back(porting, part, view)
         whole += whole_edits(part, own)
     return whole

@@ -29,6 +29,7 @@ PART_OF = "TP526"
 ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.NamedExpr)
 ENDS_OR_ASKS = ENDS | {"input"}
 ENDS_HERE, OF_NONE = ": the port ends here, or waits for an answer.", "Take out what is for a machine without a GPU."
+LOOK = "Look at what it does then; nothing that the training takes is known to hang on it."
 PLACES = frozenset(
     "device device_map no_cuda use_cpu use_cuda use_mps_device dataloader_pin_memory dataloader_num_workers "
     "low_cpu_mem_usage".split()
@@ -66,7 +67,7 @@ def _said(porting: Porting, call: cst.Call) -> tuple[Severity, str, str]:
     if decides := _decided(porting, call):
         message += f": it decides {', '.join(decides)}, which the training takes."
         return "error", message, "Give what the GPU run had."
-    return "warning", f"{message}.", "Check what it decides."
+    return "warning", f"{message}: the port goes on as without a GPU.", LOOK
 
 
 def _tells_caller(porting: Porting, call: cst.Call) -> bool:
