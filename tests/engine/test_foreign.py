@@ -49,6 +49,7 @@ def test_what_a_table_describes_is_looked_at_by_any_name(name: str) -> None:
         LOOP.replace("loss.backward()", "(loss.backward)()"),
         LOOP.replace("loss.backward()", "(loss.backward  # why\n     ())"),
         LOOP.replace("input_ids", "x").replace("import torch", "import torch, peft"),
+        LOOP.replace("input_ids", "x").replace("import torch", "import torch\nimport tiktoken"),
         LOOP.replace("input_ids", "batch_input_ids"),
         LOOP.replace("input_ids", "x").replace(
             "import torch", "import torch\nfrom kogpt2.model import GPT2LMHeadModel"
@@ -65,6 +66,8 @@ def test_what_may_be_said_of_a_file_is_looked_for(text: str) -> None:
         LOOP.replace("input_ids", "pixels"),
         "import torch\nclass Config:\n    pass\nConfig(x=1)\ntorch.nn.Linear(1, 2)\n# adam, backward(s)\n",
         "import json\n",
+        "import tiktoken\n\nprint(len(tiktoken.get_encoding('gpt2').encode('text')))\n",
+        "import sentencepiece\n\nsentencepiece.SentencePieceProcessor('m.model').encode('text')\n",
     ],
 )
 def test_nothing_is_looked_for_in_other_files(text: str) -> None:

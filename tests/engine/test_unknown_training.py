@@ -43,6 +43,42 @@ def test_training_that_no_rule_reads_is_named(text: str, said: str) -> None:
     assert found.status == "unsupported" and finding.rule == "TP004" and said in finding.message and finding.fix
 
 
+BESIDE_TOKENS = """\
+import torch
+import TOKENS
+
+
+def train(model, loader, optimizer):
+    for inputs, targets in loader:
+        loss = torch.nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "status"),
+    [("tiktoken", "unsupported"), ("sentencepiece", "unsupported"), ("torchvision", "unchanged")],
+)
+def test_a_loop_beside_what_makes_token_ids_of_texts_trains_a_language_model(library: str, status: str) -> None:
+    found = check_noop(BESIDE_TOKENS.replace("TOKENS", library))
+    assert found.status == status
+    assert {finding.rule for finding in found.findings} == ({"TP504"} if status == "unsupported" else set())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import tiktoken\n\n\nclass BPETrainer:\n    def train(self, text): ...\n\n\nBPETrainer().train('text')\n",
+        "import tiktoken\nimport torch\n\nids = torch.tensor(tiktoken.get_encoding('gpt2').encode('text'))\n",
+    ],
+)
+def test_a_file_that_makes_token_ids_and_trains_no_model_has_nothing_to_port(text: str) -> None:
+    found = check_noop(text)
+    assert found.status == "unchanged" and not found.findings
+
+
 HELPER = """\
 def metrics(loss):
     return loss.item()

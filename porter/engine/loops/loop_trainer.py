@@ -105,7 +105,7 @@ def trains_language(porting: Training) -> bool:
     module = porting.module
     if TOKENS.search(module.text) or any(site.role == "model" for site in porting.sites):
         return True
-    libraries = facts_of(module).language_models
+    libraries = _of_language(module)
     own = mentions_import(module.text, libraries) and not module.roots.isdisjoint(libraries)
     return own or _project_loads_language(module)
 
@@ -124,7 +124,13 @@ def _project_loads_language(module: Module) -> bool:
 
 def _is_about_language(text: str, module: Module) -> bool:
     """Whether a text, that of the module or of a file beside it, speaks of language models."""
-    return TOKENS.search(text) is not None or mentions_import(text, facts_of(module).language_models)
+    return TOKENS.search(text) is not None or mentions_import(text, _of_language(module))
+
+
+def _of_language(module: Module) -> tuple[str, ...]:
+    """The packages beside which a loop trains a language model: they make the model, or the tokens that it gets."""
+    facts = facts_of(module)
+    return *facts.language_models, *facts.text_tokens
 
 
 def _as_site(porting: Training, loop: Loop, table: TableRule) -> Site:

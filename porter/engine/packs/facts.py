@@ -30,7 +30,7 @@ SAID = ("gone", "services", "reports", "tensors", "import_needs", "call_needs", 
 # Facts whose names are those of packages.
 PACKAGES = (
     *("gpu_side", "gpu_drivers", "model_libraries", "language_models", "all_trainers_read", "beside_training"),
-    *("backwards", "absent", "needs_gpu", "rewrites_trainers", "gpu_keyword", "flat"),
+    *("text_tokens", "backwards", "absent", "needs_gpu", "rewrites_trainers", "gpu_keyword", "flat"),
 )
 # Those that hold no import names: words, names of what pip installs, names with `*` for any part of a word.
 WORDS = ("gpu_distributions", "core_distributions", "beside_distributions", "adapter_words", "shards_weights")
@@ -75,6 +75,7 @@ class Facts:
     callbacks_gone: tuple[str, ...] = ()  # those with nothing to do on a TPU
     model_libraries: tuple[str, ...] = ()  # packages whose classes load models: `our.OurModel.from_pretrained`
     language_models: tuple[str, ...] = ()  # those whose import says that a loop trains a language model
+    text_tokens: tuple[str, ...] = ()  # packages that make token ids of texts: a loop beside one trains on these
     all_trainers_read: tuple[str, ...] = ()  # packages of whose trainers each has a table or is refused by a rule
     beside_training: tuple[str, ...] = ()  # further ones beside which a trainer of the file's own is one of models
     backwards: tuple[str, ...] = ()  # packages whose `backward` a training loop calls
