@@ -82,7 +82,11 @@ def test_what_was_hidden_while_it_imported_is_there_again(path: str, tmp_path: P
         ("1 / 0", 1, "ZeroDivisionError"),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM, ""),
         ("import atexit\natexit.register(print, 'at the end')", 0, "at the end"),
-        ("import os\nos._exit = None\nkept = open('/dev/stdout', 'w')\nkept.write('not closed')", 0, "not closed"),
+        (
+            "import os, sys\nos._exit = None\nsys.kept = open('/dev/stdout', 'w')\nsys.kept.write('not closed')",
+            0,
+            "not closed",
+        ),
         ("import threading, time\nthreading.Timer(0.3, print, ['a thread']).start()", 0, "a thread"),
     ],
 )
