@@ -174,13 +174,13 @@ def test_a_configuration_file_of_the_project(tmp_path: Path) -> None:
 
 
 def test_a_script_that_reads_json_is_given_no_yaml(tmp_path: Path) -> None:
-    for name in ("config.yaml", "wandb/run-1/config.json", "configs/own.json"):
+    for name in ("config.yaml", "configs/wandb/run-1/config.json", "configs/wide.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text('{"lr": 1}')
     text = ARGPARSE + 'import json\nparser.add_argument("--config_file", required=True)\n'
     text += "print(parser.parse_args().config_file)\nif False: json.load(open('x'))\n"
 
-    assert run(tmp_path, text).out == str(tmp_path / "configs/own.json")
+    assert run(tmp_path, text).out == str(tmp_path / "configs/wide.json")
 
 
 def test_data_that_nobody_names_and_nothing_asks_about(tmp_path: Path) -> None:
