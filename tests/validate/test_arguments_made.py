@@ -10,6 +10,7 @@ import pytest
 
 from porter.validate.stand_ins.command_line.arguments import recorded_arguments
 from porter.validate.stand_ins.command_line.command_lines import configs_of
+from porter.validate.stand_ins.command_line.variables import unmade_secrets
 from tests.validate import forked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -342,11 +343,16 @@ def test_a_variable_without_which_the_script_stops(tmp_path: Path) -> None:
 
 
 def test_a_token_whose_line_was_left_out_is_made_up(tmp_path: Path) -> None:
-    text = "from os import path as key\ndef f(api_key):\n    return api_key\nprint(f(hf_token), key is not None)\n"
+    text = (
+        "from os import sep as own_token\ndef f(api_key):\n    return api_key\ndef get_token():\n    return own_token\n"
+        "print(f(hf_token), get_token() is not None)\n"
+    )
     ran = run(tmp_path, text)
 
     assert ran.out == "tpu-port True"
     assert ran.notes == ["hf_token, which the script reads and nowhere makes, was made up: tpu-port"]
+    (tmp_path / "other.py").write_text(f"from elsewhere import *\n{text}")  # which may make it
+    assert unmade_secrets(tmp_path / "other.py") == set()
 
 
 def test_a_script_that_streams_is_told_how_long_it_trains(tmp_path: Path) -> None:
