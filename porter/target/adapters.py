@@ -196,6 +196,10 @@ def _write_inject(
             text = f"{porting.names.model} = {loaded}\n{site.indent}"
             reason = "the same weights in Tunix's model"
             porting.edit(site.statement_start, site.statement_start, text, porting.model.rule, reason)
+        elif rules is None and isinstance(node, cst.Call) and not elsewhere:  # it is made once
+            made, porting.names.model = porting.names.model, site.variable or porting.fresh("model")
+            text = f"{porting.names.model} = {made}\n{site.indent}"
+            porting.edit(site.statement_start, site.statement_start, text, site.rule, "the model, for its rules too")
     seed = porting.text("lora.seed") if porting.value("lora.seed") is not None else _seed_at(porting, site)
     of_adapters = porting.value("lora.seed")
     porting.fill({"run.seed": Value("expression", seed, of_adapters.origin if of_adapters is not None else None)})

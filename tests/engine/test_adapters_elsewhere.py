@@ -248,3 +248,17 @@ def test_a_function_that_trains_is_given_what_another_put_them_into(put_in: str,
     assert ported.status == "ported", ported.findings
     assert "rt.apply_lora(model, config, mesh, seed=42" in ported.after
     assert 'rt.save_adapter(model, "out/last"' in ported.after
+
+
+@pytest.mark.parametrize("rank", ["len(sys.argv)", "8"])
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_model_that_is_made_on_the_spot_is_made_once(rank: str, bound: bool) -> None:
+    config = f'LoraConfig(r={rank}, target_modules=["q_proj"])'
+    call = f'    model = get_peft_model(load("Qwen/Qwen3-0.6B"), {config})\n'
+    if bound:
+        call = f'    config = {config}\n    model = get_peft_model(load("Qwen/Qwen3-0.6B"), config)\n'
+    text = SCRIPT.format(load="", early="", call=call).replace('    model = load("Qwen/Qwen3-0.6B")\n', "", 1)
+    text = text[: text.index("def add_lora")] + text[text.index("def main") :]
+    ported = port(text)
+    assert ported.status == "ported", ported.findings
+    assert ported.after.count('load("Qwen/Qwen3-0.6B")') == 1, ported.after

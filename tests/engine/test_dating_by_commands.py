@@ -61,6 +61,8 @@ ADVICE = (
     [
         (f'assert "x" in transformers._import_structure, (\n    "{ADVICE}"\n)', True),
         (f'if not rows:\n    raise ImportError("{ADVICE}")', True),
+        (f'print(f"   {ADVICE}")', True),
+        (f'import logging\nlogging.getLogger().warning("none: " + "{ADVICE}")', True),
         (f"# {ADVICE}", False),
     ],
 )

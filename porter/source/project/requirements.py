@@ -225,19 +225,30 @@ def requirement(text: str, library: str, *, start: str, conda: bool = False) -> 
     return [("==" if sign == "=" else sign, version) for sign, version in pins]
 
 
+SHOWS = frozenset({"print", "debug", "info", "warning", "warn", "error", "exception", "critical", "log", "echo"})
+
+
 def without_messages(text: str) -> str:
-    """A script without the messages of its assertions and exceptions: `assert ..., "Please pip install git+..."` is
-    advice for another machine."""
-    if not PIP.search(text) or not re.search(r"\b(?:assert|raise)\b", text):
+    """A script without what it only says: `assert ..., "Please pip install git+..."` or `print("pip install -U trl")`
+    is advice, and no command of its own."""
+    if not PIP.search(text):
         return text
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return text
     lines = text.splitlines(keepends=True)
-    for node in ast.walk(tree):
-        said = node.msg if isinstance(node, ast.Assert) else node.exc if isinstance(node, ast.Raise) else None
-        if said is not None and said.end_lineno is not None:
-            for number in range(said.lineno - 1, said.end_lineno):
-                lines[number] = PIP.sub("", lines[number])
+    for said in (each for node in ast.walk(tree) for each in _said_by(node)):
+        for number in range(said.lineno - 1, said.end_lineno or said.lineno):
+            lines[number] = PIP.sub("", lines[number])
     return "".join(lines)
+
+
+def _said_by(node: ast.AST) -> list[ast.expr]:
+    """The messages of an assertion, an exception, or a call that prints or logs."""
+    if isinstance(node, ast.Assert | ast.Raise):
+        said = node.msg if isinstance(node, ast.Assert) else node.exc
+        return [said] if said is not None else []
+    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in SHOWS:
+        return [each for each in node.args if isinstance(each, ast.Constant | ast.JoinedStr | ast.BinOp)]
+    return []
