@@ -7,7 +7,7 @@ Example: `model.save_pretrained_merged("out", tokenizer, save_method="merged_16b
 Use instead: `rt.merge_and_unload(model).save_pretrained("out")` and `tokenizer.save_pretrained("out")`
 Safety: exact up to rounding. Of a base held in 4 bits Unsloth from 2025.6 on adds the adapters to the 16-bit
 checkpoint (`unquantized=True`), earlier releases to the weights that they were trained on. `merged_4bit` and other
-methods are findings.
+methods are findings, and so is a call in front of `get_peft_model`, whose model has nothing to merge.
 """
 
 from ._release import is_before
@@ -34,6 +34,11 @@ def apply(site, porting):
         why = "which folder or method isn't known when porting"
         porting.find(ID, "error", f"{text}: the port can't merge here: {why}.", FIX, site.line, site.column)
         return
+    if _is_before_adapters(porting, site):
+        message = f"{porting.names.model} has no adapters here: Unsloth writes the base in 16 bits, the port ends."
+        fix = f"Write {porting.rt('save_model')}({porting.names.model}, {folder.text}) for that."
+        porting.find(ID, "error", message, fix, site.line, site.column)
+        return
     pushes = name.startswith("push")
     token = site.argument("token")
     extra = f", token={token.text}" if pushes and token is not None else ""
@@ -51,6 +56,12 @@ def apply(site, porting):
         if tokenizer is not None:
             new += f"\n{site.indent}{tokenizer.text}.{call}({folder.text}{extra})"
     porting.replace_statement(site, new, "the same weights, merged when they are saved")
+
+
+def _is_before_adapters(porting, site):
+    """Whether adapters are put in behind a call alone, on lines of the same function."""
+    puts = porting.of_role("inject")
+    return bool(puts) and all(each.scope is site.scope and each.start > site.end for each in puts)
 
 
 def _method(site):

@@ -10,7 +10,7 @@ from porter.front.port_file import port_file
 
 from .porting import check_becomes, port
 from .test_dating_by_commits import committed
-from .unsloth_scripts import script
+from .unsloth_scripts import PUT_IN, script
 
 
 def test_an_adapter_saved_by_unsloths_method() -> None:
@@ -116,3 +116,13 @@ def test_the_comment_of_a_last_import_goes_with_it() -> None:
     text = script().replace("import SFTConfig, SFTTrainer\n", "import SFTConfig, SFTTrainer  # the trainer\n# Rows\n")
     after = port(text).after
     assert "from porter import runtime as rt\n\n# Rows\n" in after and "# the trainer" not in after
+
+
+@pytest.mark.parametrize(("ahead", "status"), [(True, "partial"), (False, "ported")])
+def test_a_base_without_adapters_has_nothing_to_merge(ahead: bool, status: str) -> None:
+    saved = "model.save_pretrained_merged('base16', tokenizer)\n"
+    text = script()
+    text = text.replace(PUT_IN, saved + PUT_IN) if ahead else text + saved
+    found = port(text)
+    assert found.status == status
+    assert any("has no adapters here" in each.message for each in found.findings) is ahead
