@@ -129,3 +129,32 @@ def test_parts_of_a_loop_of_what_is_set_anew_are_named() -> None:
     assert all("is another one where the loop stands" in message for message in said)
     plain = port(LOOP.format(between="", behind="size, lr = 4, 2e-4\nprint(size, lr)\n"))
     assert plain.status == "ported", plain.findings
+
+
+BEHIND = "trainer.train()\ntrainer.save_model()\n"
+MADE = TRAINED.partition("trainer.train()")[0]
+
+
+@pytest.mark.parametrize(
+    ("config", "again", "folder"),
+    [
+        ('SFTConfig("out")', "", '"out"'),
+        ("SFTConfig(out)", 'out = "other"\n', "config.output_dir"),
+        ("SFTConfig(out)", "", "out"),
+        ('SFTConfig("out", eval_strategy=out)', "", "config.output_dir"),
+        ('SFTConfig("out", eval_strategy=out)', 'config = SFTConfig("other")\n', "trainer_args.output_dir"),
+        ('SFTConfig("out", eval_strategy=out)', "from project import config\n", "trainer_args.output_dir"),
+    ],
+)
+def test_what_a_trainer_does_later_is_by_the_config_that_it_was_given(config: str, again: str, folder: str) -> None:
+    found = port(f"{HEAD}from project import out\nconfig = {config}\n{MADE}{again}{BEHIND}").after
+    assert f"rt.save_model(model, {folder}, tokenizer=tokenizer)" in found
+    assert ("\ntrainer_args = config\n" in found) is folder.startswith("trainer_args")
+    assert again in found
+
+
+def test_a_config_in_the_trainers_call_is_kept_where_its_folder_is_set_anew() -> None:
+    text = f"{HEAD}out = 'one'\n{MADE}out = 'two'\n{BEHIND}".replace("args=config", "args=SFTConfig(out)")
+    found = port(text).after
+    assert "rt.save_model(model, training_args.output_dir, tokenizer=tokenizer)" in found
+    assert "rt.save_model(model, out, tokenizer=tokenizer)" in port(text.replace("out = 'two'\n", "")).after

@@ -21,7 +21,7 @@ from ..script.following.rebound import holds, is_set_between
 from ..script.porting import Porting
 from ..script.sites import Argument, Site, shown
 from ..script.training import Training, in_reach
-from ..script.uses_of_training import Use, uses
+from ..script.uses_of_training import Use, role_uses, uses
 from ..steps.step import Phase, step
 
 # Values that shape the port's code, so that an expression can't just be written where the value goes.
@@ -37,6 +37,9 @@ def is_spread(porting: Training, argument: Argument, config: Site | None, table:
     if not all(argument.certain for argument in config.arguments):
         return False
     if not _is_beside(porting, config, porting.trainer) or config.node in porting.kept or reads_arguments(porting):
+        return False
+    later = [use.outer for use in role_uses(porting, "trainer")]
+    if any(is_set_between(porting.module, given.node, use) for given in config.arguments for use in later):
         return False
     if argument.reference is None:
         return True

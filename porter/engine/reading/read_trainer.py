@@ -30,8 +30,10 @@ from ..script.fill_from_tables import (
     short_name,
     table_of,
 )
+from ..script.following.rebound import is_set_between
 from ..script.sites import Argument, Site
 from ..script.training import Training
+from ..script.uses_of_training import role_uses
 from ..steps.step import Phase, step
 from .kept_configs import is_spread
 
@@ -47,8 +49,7 @@ def read_arguments(porting: Training) -> None:
     config, table = porting.arguments, table_of(porting, porting.arguments) if porting.arguments is not None else None
     porting.config = config
     if arguments is not None and is_given(arguments) and not is_spread(porting, arguments, config, table):
-        made_here = re.fullmatch(r"[\w.]+", arguments.text) is None
-        porting.arguments_object = porting.fresh("training_args") if made_here else arguments.text
+        porting.arguments_object = _object_name(porting, site, arguments)
         porting.arguments = None
     if porting.loop is not None:
         read_loop_parts(porting, versions)
@@ -62,6 +63,16 @@ def read_arguments(porting: Training) -> None:
         _say_object(porting, arguments)
     elif porting.arguments is not None:
         fill_site(porting, porting.arguments, table_of(porting, porting.arguments), versions)
+
+
+def _object_name(porting: Training, site: Site, arguments: Argument) -> str:
+    """What the trainer's config is called in the port: a new name, where it has none, or not for as long as the
+    trainer is used."""
+    if re.fullmatch(r"[\w.]+", arguments.text) is None:
+        return porting.fresh("training_args")
+    if any(is_set_between(porting.module, arguments.node, use.outer) for use in role_uses(porting, "trainer")):
+        return porting.fresh(f"{site.variable}_args" if site.is_bound and site.variable else "training_args")
+    return arguments.text
 
 
 def _read_object(porting: Training, site: Site, versions: Mapping[str, str]) -> None:
