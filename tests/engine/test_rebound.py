@@ -158,3 +158,28 @@ def test_a_config_in_the_trainers_call_is_kept_where_its_folder_is_set_anew() ->
     found = port(text).after
     assert "rt.save_model(model, training_args.output_dir, tokenizer=tokenizer)" in found
     assert "rt.save_model(model, out, tokenizer=tokenizer)" in port(text.replace("out = 'two'\n", "")).after
+
+
+LOADED = """\
+from transformers import AutoTokenizer
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B", dtype="bfloat16")
+tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-0.6B")
+trainer = SFTTrainer(model, args=SFTConfig("out"), train_dataset=rows, processing_class=tokenizer)
+trainer.train()
+{}trainer.save_model()
+"""
+
+
+@pytest.mark.parametrize(
+    ("again", "model", "tokenizer"),
+    [
+        ("", "model", "tokenizer"),
+        ("model = model.eval()\n", "model", "tokenizer"),
+        ("from project import base as model\n", "trainer.model", "tokenizer"),
+        ('tokenizer = AutoTokenizer.from_pretrained("other")\n', "model", "trainer.processing_class"),
+    ],
+)
+def test_what_is_saved_is_the_trainers_own(again: str, model: str, tokenizer: str) -> None:
+    found = port(HEAD + LOADED.format(again)).after
+    assert f'rt.save_model({model}, "out", tokenizer={tokenizer})' in found
+    assert ("\ntrainer.processing_class = tokenizer\n" in found) is tokenizer.startswith("trainer.")

@@ -18,6 +18,7 @@ from ...recipe import Value
 from ...source.calls import function_around
 from ...source.scopes import Scope, first_parameter
 from ...text.expressions import names_in
+from ..script.following.rebound import is_set_between
 from ..script.porting import TRAINER, Porting
 from ..script.sites import indentation, small_statement
 from ..script.uses_of_training import Use, is_in_reach
@@ -48,12 +49,29 @@ def named_at(porting: Porting, use: Use) -> Iterator[str]:
         else:
             porting.names = replace(names, model=_trained_model(porting, use, text), tokenizer="")
     elif use.role == "trainer":
-        porting.names = replace(names, trainer=text)
+        porting.names = replace(names, trainer=text, **_bound_again(porting, use, text))
     try:
         yield text
     finally:
         porting.names, porting.arguments_object = names, arguments
         porting.recipe = replace(porting.recipe, values=values)
+
+
+def _bound_again(porting: Porting, use: Use, text: str) -> dict[str, str]:
+    """The trainer's model and tokenizer by the trainer, where their names hold others by then."""
+    site, found = porting.trainer, dict[str, str]()
+    for name, attribute, keywords in (
+        ("model", "model", ("model",)),
+        ("tokenizer", "processing_class", ("processing_class", "tokenizer")),
+    ):
+        given = site.argument(*keywords) if site is not None else None
+        if given is None or given.text != getattr(porting.names, name):
+            continue
+        if is_set_between(porting.module, given.node, use.outer):
+            found[name] = f"{text}.{attribute}"
+    if "tokenizer" in found:
+        porting.elsewhere.add(text)
+    return found
 
 
 def _held(porting: Porting, use: Use, text: str, attribute: str, name: str) -> str:
