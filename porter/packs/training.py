@@ -10,6 +10,7 @@ from ..engine.dating.argument_releases import rewritten_by
 from ..engine.dating.evidence.model_families import first_release_of
 from ..engine.dating.row_order import shuffling_in
 from ..engine.draft.findings import NO_FAMILY, NO_TASK
+from ..engine.reading.adapters import passes_over_config
 from ..engine.reading.checkpoints.saved_adapters import is_merged_into
 from ..engine.reading.kbit_preparation import say_float32_between
 from ..engine.reading.precision import launched_as
@@ -98,6 +99,7 @@ __all__ = [
     "of_another_family",
     "other_models",
     "parameters_of",
+    "passes_over_config",
     "plain_versions",
     "puts_in_twice",
     "rest_reads",

@@ -26,6 +26,9 @@ trainer.train()
 FRESH, SAVED = "get_peft_model(model, {})", 'PeftModel.from_pretrained(model, "saved", is_trainable=True)'
 
 
+BITS = "BitsAndBytesConfig"
+
+
 def said(kind: str, release: str, adapted: str) -> list[str]:
     more = " reward_funcs=lambda prompts, **_: [0.0]," if kind == "GRPO" else ""
     found = port(SCRIPT.format(kind=kind, adapted=adapted, more=more), source_trl=release)
@@ -53,3 +56,35 @@ def test_what_a_release_makes_of_both(kind: str, release: str, does: str) -> Non
 
 def test_adapters_of_the_same_config_are_trained_by_every_release() -> None:
     assert not said("DPO", "0.15.2", FRESH.format("second"))
+
+
+@pytest.mark.parametrize("certain", ["second", "LoraConfig(r=len(model.names))", "LoraConfig(r=8)"])
+@pytest.mark.parametrize("held", ["", ", quantization_config=BitsAndBytesConfig(load_in_4bit=True)"])
+def test_a_config_that_a_release_takes_no_notice_of_is_said_so_of_any_base(held: str, certain: str) -> None:
+    text = SCRIPT.format(kind="SFT", adapted=FRESH.format("second"), more="")
+    text = text.replace('0.6B")\nfirst', f'0.6B"{held})\nfirst').replace(
+        "import AutoModel", "import BitsAndBytesConfig, AutoModel"
+    )
+    text = (
+        text.replace('LoraConfig(r=16, target_modules=["q_proj", "v_proj"])', certain) if certain != "second" else text
+    )
+    found = port(text, source_trl="0.12.2")
+    [row] = [row for row in found.fields if row.source == "SFTTrainer.peft_config"]
+    reason = "the model has its adapters already, and TRL 0.12.2 takes no notice of it"
+    assert (row.fate, row.target, row.reason) == ("dropped", "", reason)
+    assert not [
+        each for each in found.findings if "no line of the port" in each.message or "PEFT prepares" in each.message
+    ]
+
+
+def test_a_base_that_is_prepared_below_adapters_of_the_same_config_is_said_beside_that() -> None:
+    text = SCRIPT.format(kind="DPO", adapted=FRESH.format("second"), more="").replace(
+        "import AutoM", f"import {BITS}, AutoM"
+    )
+    found = port(
+        text.replace('0.6B")\nfirst', f'0.6B", quantization_config={BITS}(load_in_4bit=True))\nfirst'),
+        source_trl="0.15.2",
+    )
+    [row] = [row for row in found.fields if row.source == "DPOTrainer.peft_config"]
+    assert row.fate == "dropped" and row.reason.startswith("the model has adapters of the same config, which nothing")
+    assert "prepares a quantised base itself" in row.reason

@@ -81,7 +81,15 @@ def read_lora(porting: Training) -> None:
         keep_object(porting, made, text, rule.table)
     porting.fill(object_values(rule.table.rows(versions), name))
     target, reason = "rt.apply_peft", "decided when the script runs; what has no counterpart is refused at start"
-    porting.change_fate(f".{config.name}", target=target, reason=reason)
+    porting.change_fate(f"{short_name(site)}.{config.name}", target=target, reason=reason)
+
+
+def passes_over_config(porting: Training) -> bool:
+    """Whether the trainer's release takes no notice of its `peft_config`, as the model has adapters already."""
+    trainer = porting.trainer
+    if trainer is None or porting.inject is None or argument_at(porting, trainer, CONFIG) is None:
+        return False
+    return _of_both(porting, table_of(porting, trainer).kind)[0] == "ignores"
 
 
 def _say_second_config(porting: Training) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from porter.packs.api import Phase, step
 from porter.packs.script import plain_version, version_key
-from porter.packs.training import Training, say_float32_between
+from porter.packs.training import Training, passes_over_config, say_float32_between
 
 from .adapter_casts import CAST_SINCE
 
@@ -20,7 +20,7 @@ TRAINERS = ("SFTTrainer", "DPOTrainer", "KTOTrainer", "ORPOTrainer", "CPOTrainer
 UNTIL = {name: CAST_SINCE.get(name, NEVER) for name in TRAINERS}
 
 
-@step(Phase.READ, of="trainer", reads=("model", "model.quantization", "config"))
+@step(Phase.READ, of="trainer", reads=("model", "model.quantization", "config", "inject", "lora"))
 def say_prepared_base(porting: Training) -> None:
     """A reason at `peft_config`: embeddings and head are float32 in the source, and the weights' type in the port."""
     held, trainer = porting.value("model.quantization"), porting.trainer
@@ -29,6 +29,8 @@ def say_prepared_base(porting: Training) -> None:
     name, release = trainer.qualified.rpartition(".")[2], plain_version(porting.versions.get("trl", ""))
     given = trainer.argument("peft_config")
     if given is None or given.value.is_literal(None) or "unsloth" in porting.module.roots:
+        return
+    if passes_over_config(porting):  # it prepares what it puts adapters into, not a model that has some
         return
     if name not in UNTIL or version_key(release or "98") >= UNTIL[name] or porting.of_role("prepare"):
         return
@@ -41,6 +43,11 @@ def say_prepared_base(porting: Training) -> None:
         f"TRL {release} prepares a quantised base itself: embeddings and head are float32 there{when}, here they keep "
         "the weights' type"
     )
-    porting.add_reason(f"{name}.peft_config", reason)
+    source = f"{name}.peft_config"
+    dropped = [row.reason for row in porting.fields if row.source == source and row.fate == "dropped"]
+    if dropped:  # the model has adapters of the same config
+        porting.change_fate(source, reason=f"{dropped[0]}; {reason}")
+    else:
+        porting.add_reason(source, reason)
     if not under_bf16 and fp16 not in (True, "?") and bf16 != "?":
         say_float32_between(porting, trainer.rule, given.line, given.column)
