@@ -12,3 +12,10 @@ def test_where_the_files_lie_is_said(release: str, fate: str) -> None:
     text = sft_script(config=', logging_dir="logs"').replace('report_to="none"', 'report_to="tensorboard"')
     (row,) = [row for row in port(text, source_trl=release).recipe.fields if row.source.endswith(".logging_dir")]
     assert row.fate == fate and ("writes to output_dir/runs" in row.reason) is (fate == "changed")
+
+
+def test_of_a_folder_that_no_tracker_writes_to_no_more_is_said() -> None:
+    found = port(sft_script(config=', logging_dir="logs"'), source_trl="1.16.0")
+    (row,) = [row for row in found.recipe.fields if row.source.endswith(".logging_dir")]
+    assert (row.fate, row.reason) == ("dropped", "nothing is reported to a tracker")
+    assert not [each for each in found.findings if "no line of the port" in each.message]

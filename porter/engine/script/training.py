@@ -158,10 +158,11 @@ class Training:
         )
 
     def add_reason(self, source: str, reason: str) -> None:
-        """Another difference of a keyword, behind what its table says of it; `source` as for `change_fate`."""
+        """Another difference of a keyword, behind what its table says of it; `source` as for `change_fate`. One that is
+        dropped has none: nothing of the port is as it says."""
         for row in self.fields:
             named = row.source == source or (source.startswith(".") and row.source.endswith(source))
-            if named and reason not in row.reason:
+            if named and row.fate != "dropped" and reason not in row.reason:
                 said = f"{row.reason.rstrip('.')}; {reason}" if row.reason else reason
                 self.change_fate(row.source, fate="changed", reason=said)
 
