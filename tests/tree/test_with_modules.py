@@ -311,3 +311,13 @@ def timed():
     imports = f"from models import load_model\nfrom tools import {taken}\nprint({taken}())"
     port = ported(tmp_path / "p", imports, "load_model", models=MODELS, tools=tools)
     assert sorted(each.beside for each in port.modules) == ["models_tunix.py", *["tools_tunix.py"] * written]
+
+
+@pytest.mark.parametrize(("taken", "needs"), [("load_model, helper", True), ("load_model", False)])
+def test_what_one_ported_file_imports_another_may_use(taken: str, needs: bool, tmp_path: Path) -> None:
+    """`models.py` doesn't use what it imports of tools.py, which asks for torch where it runs: the script does."""
+    models = f"from tools import helper\n{MODELS}"
+    tools = "def helper():\n    import torch\n\n    return torch.zeros(1)\n"
+    imports = f"from models import {taken}" + "\nprint(helper())" * needs
+    port = ported(tmp_path / "p", imports, "load_model", models=models, tools=tools)
+    assert any("tools.py" in each.message and "torch (in helper)" in each.message for each in port.findings) is needs
