@@ -152,6 +152,7 @@ WHOLE = """def whole(given):
         "final = model.merge_and_unload() if hasattr(model, 'merge_and_unload') else model",
         "if isinstance(model, PeftModel):\n    final = model.merge_and_unload()\nelse:\n    final = model",
         f"{WHOLE}final = whole(model)",
+        "merged = model.merge_and_unload() if isinstance(model, PeftModel) else None\nfinal = merged or model",
     ],
 )
 def test_what_is_merged_where_it_has_adapters_is_saved_either_way(merged: str) -> None:

@@ -66,7 +66,8 @@ trainer = SFTTrainer(model, args=args, train_dataset=rows, tokenizer=tokenizer)
 trainer.train()
 """
     found = port(re.sub(r"unsloth/[\w.-]+", model, text)).findings
-    assert any("leaves out a BOS" in each.message for each in found) is said
+    # The dataset's own texts: nobody sees how they begin.
+    assert [each.severity for each in found if "leaves out a BOS" in each.message] == ["warning"] * said
     text = re.sub(r"unsloth/[\w.-]+", model, text)
     made = text.replace("model, tok", "rows = rows.map(lambda row: {'text': f'Below: {row}'})\nmodel, tok", 1)
     severities = [

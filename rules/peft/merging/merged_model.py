@@ -19,6 +19,7 @@ from porter.packs.api import Phase, Porting, step
 from porter.packs.script import (
     MODEL_CASTS,
     MODEL_IDLE,
+    Module,
     constants,
     parameter_of,
     role_uses,
@@ -84,10 +85,19 @@ def _uses(porting: Porting, *, shared: bool = False) -> Iterator[cst.BaseExpress
         return
     for use in role_uses(porting):
         if isinstance(use.outer, cst.Call) and use.match in (f"@model.{MERGE}()", f"@trainer.model.{MERGE}()"):
-            yield from uses_behind(module, use.outer, shared=shared)
-            either = module.parents[use.outer]  # `final = model.merge_and_unload() if adapted else model`
-            if isinstance(either, cst.IfExp):
-                yield from uses_behind(module, either, shared=shared)
+            values: list[cst.Call | cst.IfExp | cst.BooleanOperation] = [use.outer]
+            for value in values:  # grows as it is read
+                found = [*uses_behind(module, value, shared=shared)]
+                values += [either for each in (value, *found) if (either := _either(module, each)) is not None]
+                yield from found
+
+
+def _either(module: Module, value: cst.BaseExpression) -> cst.IfExp | cst.BooleanOperation | None:
+    """What may be a value or another: `model.merge_and_unload() if adapted else model`, `merged or model`."""
+    around = module.parents[value]
+    if isinstance(around, cst.IfExp) and around.test is not value:
+        return around
+    return around if isinstance(around, cst.BooleanOperation) else None
 
 
 def _may_be_unmerged(porting: Porting, node: cst.BaseExpression) -> bool:

@@ -26,7 +26,6 @@ def drop_shown_driver(porting: Porting) -> None:
     if not module.has_magics or COMMAND not in module.text:
         return
     for node in [node for node in module.parents if isinstance(node, cst.Expr)]:
-        start = module.span(node)[0]
-        is_shell = module.parsed[start] != module.text[start]  # a stand-in
-        if is_shell and SHOWS.fullmatch(module.text[start : line_end(module.text, start)]):
+        start = module.span(node)[0]  # of what stands in for the line
+        if SHOWS.fullmatch(module.text[start : line_end(module.text, start)]):
             porting.remove_statement(node.value, PART_OF, REASON)

@@ -16,9 +16,10 @@ MODEL_CASTS = frozenset({"to", "half", "bfloat16", "float"})
 MODEL_IDLE = frozenset(
     {"cpu", "cuda", "eval", "train", "requires_grad_", "gradient_checkpointing_disable", "tie_weights"}
 )
+Gives = cst.Call | cst.IfExp | cst.BooleanOperation  # `merge(model) if adapted else model`, `merged or model`
 
 
-def uses_behind(module: Module, call: cst.Call | cst.IfExp, *, shared: bool = False) -> Iterator[cst.BaseExpression]:
+def uses_behind(module: Module, call: Gives, *, shared: bool = False) -> Iterator[cst.BaseExpression]:
     """Every place of the model that `call` gives: by name, in `call.method()`, and behind methods that give it back.
 
     A function of the file that is given it is followed where nothing else calls that function, with `shared` also where
@@ -35,7 +36,7 @@ def uses_behind(module: Module, call: cst.Call | cst.IfExp, *, shared: bool = Fa
         attribute = module.parents[node]
         outer = module.parents.get(attribute)
         method = attribute if isinstance(attribute, cst.Attribute) and attribute.value is node else None
-        if method is not None or not isinstance(node, cst.Call | cst.IfExp):
+        if method is not None or not isinstance(node, Gives):
             yield node
         if method is None:
             for found in handed_on(module, node):
@@ -48,7 +49,7 @@ def uses_behind(module: Module, call: cst.Call | cst.IfExp, *, shared: bool = Fa
             pending.append(outer)
 
 
-def _named(module: Module, place: Place, call: cst.Call | cst.IfExp, shared: bool) -> list[cst.BaseExpression]:
+def _named(module: Module, place: Place, call: Gives, shared: bool) -> list[cst.BaseExpression]:
     """The uses of a variable that may hold the model: of a parameter all, of others those behind the call."""
     names: list[cst.BaseExpression] = [*module.references(place.variable, place.scope)]
     function = place.scope.node
