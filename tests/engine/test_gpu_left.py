@@ -232,6 +232,15 @@ def test_a_record_of_the_run_names_the_tpu() -> None:
     assert port(sft_script(used, imports="import json\nimport sys\nimport torch")).status == "partial"
 
 
+@pytest.mark.parametrize(
+    ("head", "goes"), [('f"Memory:"', True), ('"Memory:"', True), ('f"Memory of {model}:"', False)]
+)
+def test_the_heading_of_a_report_goes_with_it(head: str, goes: bool) -> None:
+    report = f"if torch.cuda.is_available():\n    print({head})\n    print(f'{{torch.cuda.memory_allocated()}} bytes')"
+    ported = port(sft_script(imports="import torch", after=f"trainer.train()\n{report}"))
+    assert ("print(" not in ported.after and "torch" not in ported.after) is goes
+
+
 def test_a_loop_that_tells_of_every_gpu_goes() -> None:
     tells = "print('GPU', i, torch.cuda.get_device_name(i))\n"
     loop = f"for i in range(torch.cuda.device_count()):\n    {tells}"

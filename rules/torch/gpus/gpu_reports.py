@@ -242,6 +242,8 @@ def _is_written(porting: Porting, value: cst.BaseExpression) -> bool:
         return _is_written(porting, value.left) and _is_written(porting, value.right)
     if isinstance(value, cst.Attribute):
         return porting.module.qualified(value) == "torch.__version__"
+    if isinstance(value, cst.FormattedString):  # f"Memory:"
+        return all(isinstance(part, cst.FormattedStringText) for part in value.parts)
     return isinstance(value, cst.SimpleString | cst.ConcatenatedString | cst.Integer)
 
 
