@@ -47,6 +47,11 @@ from porter.validate.stand_ins.data.rows import made_up_rows
             {"made": {"marked": ["</think>"]}},
         ),
         (
+            "def f(r):\n    if '</think>' not in r['plain']:\n        print('it is short')\n    return True\n"
+            "d = load_dataset('x').filter(f)",
+            {"plain": "text"},
+        ),
+        (
             "def verdict(text):\n    return re.match(r'\\s*(yes|no|maybe)\\b', text.strip().lower())\n"
             "d = load_dataset('x').filter(lambda r: verdict(r['said']) and re.search(r'(a|b)', r['other']))",
             {"said": {"begins": ["yes", "no", "maybe"]}, "other": "text"},
