@@ -72,6 +72,8 @@ def test_a_token_by_its_number_in_a_larger_vocabulary(tmp_path: Path) -> None:
     tokenizer.pad_token_id = 2
     assert tokenizer.pad_token == "</s>"
     assert notes == [NOTE.format(asked=18610, name="pad_token", token="<0xAF>")]
+    tokenizer.pad_token_id = tokenizer.eos_token_id + 9 * len(tokenizer)
+    assert tokenizer.pad_token_id > tokenizer.eos_token_id and tokenizer.pad_token != tokenizer.unk_token
     own = Tiny.from_pretrained(outside)
     own.pad_token_id = 18610
-    assert own.pad_token is None and len(notes) == 1
+    assert own.pad_token is None and len(notes) == 2
