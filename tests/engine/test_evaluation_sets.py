@@ -67,3 +67,46 @@ def test_pairs_are_evaluated_as_one_set() -> None:
     script = sft_script(BEFORE, config=', eval_strategy="epoch"', trainer=SETS).replace("SFT", "DPO")
     found = port(script)
     assert "the port of this trainer evaluates one set" in str(found.recipe.findings) and found.status == "partial"
+
+
+HELD = """\
+def main(do_eval=True):
+    held = None
+    if do_eval:
+        held = rows["test"]
+    trainer = SFTTrainer(
+        "Qwen/Qwen3-0.6B",
+        args=SFTConfig("out", eval_strategy="steps", eval_steps=5),
+        train_dataset=rows["train"],
+        eval_dataset=held,
+    )
+    trainer.train()
+    if TEST:
+        BODY
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "body", "asked"),
+    [
+        ("held is not None", "print(trainer.evaluate(held))", False),
+        ("do_eval and held is not None", "for n in (1, 2):\n            print(n, trainer.evaluate(held))", False),
+        ("held", "print(trainer.evaluate(held))", False),
+        ("do_eval", "print(trainer.evaluate(held) if held != None else 0)", False),
+        ("do_eval", "print(trainer.evaluate(held))", True),
+        ("do_eval or held is not None", "print(trainer.evaluate(held))", True),
+        ("held is None", "print(trainer.evaluate(held))", True),
+        ("held", "held = None\n        print(trainer.evaluate(held))", True),
+    ],
+)
+def test_a_set_below_a_condition_that_it_is_there_is_not_asked_again(test: str, body: str, asked: bool) -> None:
+    head = (
+        "from datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer\n\nrows = load_dataset('a/b')\n\n\n"
+    )
+    found = port(head + HELD.replace("TEST", test).replace("BODY", body))
+    own = "batches.evaluation(held, batch_size=8)"
+    assert own in found.after.replace("\n", "")
+    assert ("eval_batches if held is None else" in found.after) is asked

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import libcst as cst
 
 from ....source.calls import function_around
@@ -20,10 +22,43 @@ def may_be_none(module: Module, node: cst.BaseExpression | None) -> bool:
 
 
 def is_none_somewhere(module: Module, node: cst.BaseExpression | None) -> bool:
-    """Whether `node` is None in a branch: `x if args.do_eval else None`, or a name that one of its lines sets to it."""
+    """Whether `node` is None in a branch: `x if args.do_eval else None`, or a name that one of its lines sets to it.
+
+    Not where it stands below a condition that it is something: `if args.do_eval and x is not None: f(x)`.
+    """
+    if isinstance(node, cst.Name) and _is_asked_above(module, node):
+        return False
     found = module.meaning(node) if isinstance(node, cst.Name) else None
     given = [binding.value for binding in found[1] if binding.index is None] if found is not None else [node]
     return may_be_none(module, node) or any(_has_none(value) for value in given)
+
+
+def _is_asked_above(module: Module, name: cst.Name) -> bool:
+    """Whether an `if` around a name lets only what isn't None come to it, and nothing in its body binds the name."""
+    for inner, outer in pairwise((name, *module.ancestors(name))):
+        if isinstance(outer, cst.FunctionDef | cst.ClassDef | cst.Lambda):
+            return False
+        if isinstance(outer, cst.If | cst.IfExp) and outer.body is inner and _asks(outer.test, name.value):
+            start, end = module.span(inner)
+            found = module.meaning(name)
+            bound = [module.span(binding.node)[0] for binding in found[1]] if found is not None else []
+            return not any(start <= offset < end for offset in bound)
+    return False
+
+
+def _asks(test: cst.BaseExpression, name: str) -> bool:
+    """Whether a condition holds only where a name isn't None: `name`, `name is not None`, one of these and more."""
+    match test:
+        case cst.Name():
+            return test.value == name
+        case cst.BooleanOperation(operator=cst.And()):
+            return _asks(test.left, name) or _asks(test.right, name)
+        case cst.Comparison(
+            left=cst.Name(value=asked),
+            comparisons=[cst.ComparisonTarget(operator=cst.IsNot() | cst.NotEqual(), comparator=cst.Name("None"))],
+        ):
+            return asked == name
+    return False
 
 
 def is_tested_for_none(module: Module, node: cst.BaseExpression | None) -> bool:
