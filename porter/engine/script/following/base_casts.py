@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from ....recipe import Origin, Value
@@ -13,6 +15,7 @@ from .uses_behind import MODEL_CASTS, uses_behind
 
 TYPES = ("bfloat16", "float16", "float32")
 BY_METHOD = {"half": "float16", "bfloat16": "bfloat16", "float": "float32"}
+CASTS = re.compile(rf"\.[\s\\]*(?:{'|'.join(sorted(MODEL_CASTS))})\b")  # where none stands, no use is looked at
 HOLDERS = (
     cst.If,
     cst.Else,
@@ -33,7 +36,7 @@ def cast_at_load(porting: Training) -> Value | None:
     """The type that the model has where its adapters or its trainer get it: of the last cast that runs whenever the
     model is loaded. None where there is none, or one of whose type or turn only the run knows."""
     module, site, found = porting.module, porting.model, None
-    if site is None or not isinstance(site.node, cst.Call):
+    if site is None or not isinstance(site.node, cst.Call) or CASTS.search(module.text) is None:
         return None
     for place in uses_behind(module, site.node):
         call = cast_by(module, place)
