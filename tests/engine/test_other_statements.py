@@ -9,7 +9,7 @@ import pytest
 from porter.front.port_file import port_file
 from porter.port import Options, Port
 
-from ..notebooks import cell, notebook
+from ..notebooks import cell, notebook, printed
 from .test_dating_by_commits import committed
 
 SCRIPT = """from datasets import load_dataset
@@ -68,3 +68,34 @@ def test_of_a_range_the_newest_of_the_script_s_day_is_meant(tmp_path: Path, name
     assert "run.sh asks for trl>=0.13" in told and told.partition(" trains otherwise. ")[2].startswith(f"{newest}: "), (
         told
     )
+
+
+def warned(found: Port) -> int:
+    return sum("and that trains otherwise" in each.message for each in found.findings)
+
+
+@pytest.mark.parametrize(
+    ("requirements", "launch"),
+    [
+        ("trl==0.7.4\n", "trl==0.12.0"),  # which the script can't run on
+        ("trl>=0.13\n", "trl==0.12.0"),  # out of date, beside a range that is declared
+    ],
+)
+def test_what_is_not_meant_is_no_other_release(tmp_path: Path, requirements: str, launch: str) -> None:
+    assert not warned(port(tmp_path, MISTRAL, PACKED, requirements, launch))
+
+
+def test_what_has_run_is_the_only_one(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("trl==0.12.0\n")
+    ran = cell("import trl\nprint(trl.__version__)", printed("0.19.1\n"))
+    (tmp_path / "train.ipynb").write_text(notebook(ran, SCRIPT.format(MISTRAL, PACKED)))
+    found = port_file(tmp_path / "train.ipynb")
+    assert found.recipe.versions["trl"].startswith("0.19.1") and not warned(found)
+
+
+def test_several_trainers_are_told_once(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("trl==0.12.0\n")
+    (tmp_path / "run.sh").write_text("pip install trl==0.19.1\npython train.py\n")
+    text = SCRIPT.format(MISTRAL, PACKED)
+    (tmp_path / "train.py").write_text(text + text.partition("\n\n")[2].replace("trainer", "second"))
+    assert warned(port_file(tmp_path / "train.py")) == 1

@@ -72,12 +72,12 @@ def _others(porting: Training, library: str, read: str) -> Iterator[tuple[str, A
         return  # it has run
     for asked in asks:
         fitting = [one for one in record.releases(library) if all(fits(one, *pin) for pin in asked.pins)]
-        if asked.sibling or read in fitting or (asked.against is not None and asked.against.unable):
+        if asked.sibling or read in fitting:
             continue
         if counted is not None and kind_of(asked) == kind_of(counted):
             continue  # of another use: the one that speaks of the script counts
         if asked.against is not None and not asked.against.exact:
-            continue  # of before or after a range that the project declares: it's out of date
+            continue  # the script can't run on it, or a range that the project declares leaves it out: it's out of date
         out = [one for one in fitting if day is None or record.date(library, one) <= day]
         if fitting:
             yield (out or fitting[:1])[-1], asked
