@@ -28,6 +28,7 @@ def with_config(config: str) -> str:
     [
         (', report_to="none"', "5."),
         (", report_to=None", "4.57 "),
+        (", report_to=rows or None", "5."),  # the run decides
         (', optim="adamw_hf"', "4.49 "),
         (', optim="adamw_torch"', "5."),
     ],
