@@ -243,6 +243,13 @@ def test_accelerate_is_none_of_after_the_last_commit(
     assert f" # as transformers {transformers}, accelerate {accelerate} did" in ported.after
 
 
+def test_the_first_trl_that_is_known_is_not_the_day_of_an_older_script(tmp_path: Path) -> None:
+    """accelerate 0.23 came with TRL 0.7, which stands for the one of before."""
+    found = port_file(committed(tmp_path, "2023-08-14", OF_2023 + SFT_OF_2023.format(""))).recipe.versions
+    assert found["trl"].startswith("0.7.0 (the first release that is known")
+    assert found["accelerate"].startswith("0.21.0 (the newest release on 2023-08-14")
+
+
 W_AND_B = "Run data is saved locally in <code>/content/wandb/run-20240412_112258-qggzi6fn</code>"
 SHOWN = {"data": {"text/html": [W_AND_B], "text/plain": ["<HTML object>"]}, "output_type": "display_data"}
 NOTED = {"executionInfo": {"timestamp": 1712920978000}}
