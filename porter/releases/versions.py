@@ -62,6 +62,7 @@ def can_meet(pins: Iterable[Pin]) -> bool:
     return least < end
 
 
+@cache
 def _next(version: str) -> tuple[int, ...]:
     """What comes after every release that begins like `version`: (0, 9) after 0.8."""
     *front, last = (int(part) for part in re.findall(r"\d+", re.split(r"[a-z+]", version.lstrip("v"), maxsplit=1)[0]))

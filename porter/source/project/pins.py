@@ -114,9 +114,10 @@ def asked_of_project(
     for where, release in left_by(runs, library, shown):
         yield Asked(where, [("==", release)], shown=True, left=True)
     bounds: dict[str, list[tuple[str, list[Pin]]]] = {}
-    declared = [(name, held) for name, held in declared if not _is_too_old(held, floors)] if commands else []
     for where, text in sorted(commands, key=lambda file: script.name not in file[1]):
         for command, found in in_commands(text, library):
+            if not bounds:
+                declared = [(name, held) for name, held in declared if not _is_too_old(held, floors)]
             for other in {library: "", **floors}:
                 if other not in bounds:
                     ranges = [(name, in_file(held, other)) for name, held in declared]
