@@ -116,6 +116,17 @@ def test_a_keyword_of_a_kept_object_that_is_decided_as_on_the_gpu_has_its_line(c
     assert not [each for each in found.findings if settling.LOST in each.message]
 
 
+@pytest.mark.parametrize("train", ["trainer.train()", "trainer.train(resume_from_checkpoint=True)"])
+@pytest.mark.parametrize("given", ["'out/last'", "True", "sys.argv[1]"])
+def test_a_checkpoint_that_a_config_names_is_read_by_no_trainer(given: str, train: str) -> None:
+    source = sft_script(imports="import sys", config=f", resume_from_checkpoint={given}")
+    found = port(source.replace("trainer.train()", train))
+    receipt = row(found, "SFTConfig.resume_from_checkpoint")
+    assert receipt.fate == "dropped" and "the Trainer doesn't read it" in receipt.reason
+    assert not [each for each in found.findings if settling.LOST in each.message]
+    assert ("rt.fresh_dir(" in found.after) is (train == "trainer.train()")
+
+
 def test_what_no_helper_reads_of_a_kept_object_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     source = "import sys\nfrom trl import SFTConfig, SFTTrainer\n\n"
     source += "args = SFTConfig('out', max_length=512)\nargs.max_steps = int(sys.argv[1])\n"

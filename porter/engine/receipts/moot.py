@@ -12,6 +12,7 @@ from .marking import keys_at, unread_unless
 
 FLAGS = ("load_in_4bit", "load_in_8bit")
 TYPES = ("precision.bf16", "precision.fp16")
+RESUMES = "the Trainer doesn't read it: whether a run resumes is what train() is given"
 ROLLS_OUT = ("grpo", "rloo")
 
 
@@ -20,6 +21,7 @@ def say_moot(porting: Porting) -> None:
     """Why some keywords of this run have no line."""
     _say_types(porting)
     _say_flags(porting)
+    unread_unless(porting, RESUMES, keys_at(porting, "run.resume"))
     trainer = porting.trainer
     if not porting.names.eval_batches:
         unread_unless(porting, "the port evaluates nothing here", keys_at(porting, "batch.eval_per_device"))
