@@ -380,3 +380,22 @@ def test_another_question_is_for_a_person(test: str) -> None:
         after=f"found = resume and ({test})\n" + TRAIN.format("found"),
     ).replace('output_dir="out"', "output_dir=folder")
     assert [found.rule for found in port(text).findings if found.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    ("given", "train", "line"),
+    [
+        ("'out/last'", "trainer.train()", True),
+        ("sys.argv[2]", "trainer.train()", True),
+        ("None", "trainer.train()", False),
+        ("'out/last'", "trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)", False),
+    ],
+)
+def test_a_kept_config_resumes_nothing_that_train_is_not_given(given: str, train: str, line: bool) -> None:
+    source = "import sys\nfrom trl import SFTConfig, SFTTrainer\n\n"
+    source += f"args = SFTConfig('out', resume_from_checkpoint={given})\nargs.max_steps = int(sys.argv[1])\n"
+    source += f"trainer = SFTTrainer('Qwen/Qwen3-0.6B', args=args, train_dataset=rows)\n{train}\n"
+    found = port(source)
+    assert ("\nargs.resume_from_checkpoint = None  # as train() is given nothing\n" in found.after) is line
+    [row] = [row for row in found.fields if row.source == "SFTConfig.resume_from_checkpoint"]
+    assert (row.fate == "dropped" and "the Trainer doesn't read it" in row.reason) is line

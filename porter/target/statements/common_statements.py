@@ -17,6 +17,8 @@ import libcst as cst
 from ...engine.dating.row_order import shuffling_in
 from ...engine.loops.parts import loop_parts
 from ...engine.receipts.marking import given, keys_at, mark, mark_keywords, mark_of, mark_row, unread, unread_unless
+from ...engine.receipts.moot import RESUMES
+from ...engine.script.fill_from_tables import short_name
 from ...engine.script.following.may_be_none import is_none_somewhere, is_tested_for_none
 from ...engine.script.porting import Porting
 from ...engine.script.sites import Argument
@@ -188,8 +190,17 @@ def given_defaults(porting: Porting, defaults: Mapping[str, tuple[str, Any]]) ->
 
 
 def resume_lines(porting: Porting) -> list[str]:
-    """What `train(resume_from_checkpoint=)` was given goes into the config object, which decides at start."""
+    """What `train(resume_from_checkpoint=)` was given goes into the config object, which decides at start; of one whose
+    own keyword says something else, which the Trainer doesn't read, that nothing was given."""
     field = f"{porting.arguments_object}.resume_from_checkpoint"
+    config = porting.config
+    said = config.argument("resume_from_checkpoint") if config is not None else None
+    goes_nowhere = not porting.resumes and not porting.used_elsewhere
+    if config is not None and said is not None and porting.arguments_object and goes_nowhere:
+        if said.value.known and not said.value.literal:
+            return []
+        porting.change_fate(f"{short_name(config)}.{said.name}", fate="dropped", target="", reason=RESUMES)
+        return [f"{field} = None  # as train() is given nothing"]
     if not porting.arguments_object or porting.resumes in ("", field):
         return []
     line = f"{field} = {bare(porting.resumes)}"
