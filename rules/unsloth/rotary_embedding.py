@@ -31,7 +31,7 @@ MADE_FOR = (
 SCALED = re.compile(r"llama-?3[._][123]|r1-distill-llama")  # by config.json, by 8 or 32 in the low frequencies
 
 
-@step(Phase.READ, of="trainer", reads=("model", "model.id", "script values"))
+@step(Phase.READ, of="trainer", reads=("model", "model.id", "script values", "model.max_seq_length"))
 def say_rotary_embedding(porting: Training) -> None:
     """A warning where the GPU run's positions turn otherwise than the port's."""
     site, value = porting.model, porting.value("model.id")

@@ -36,7 +36,7 @@ CONFIG = "lora.config"  # the place of their config in a trainer's table
 @step(
     Phase.READ,
     of="trainer",
-    reads=("model", "inject", "script values"),
+    reads=("model", "inject", "model.full_finetuning", "script values"),
     settles=("memory.library_gradient_checkpointing",),
     fills=("lora", "lora.*", "lora_object", "lora_certain", "model.object"),
 )

@@ -84,15 +84,15 @@ def _asker(porting: Training, name: Variable) -> str:
 
 def role_uses(porting: Training, *roles: str) -> tuple[Use, ...]:
     """Every use of the trainer, the model or both, wherever the file hands them, in source order for each."""
-    module, made = porting.module, made_by(porting)
+    module, made = porting.module, made_by(porting, *roles)
     sites = tuple((role, site.node, site.variable) for role, site in made)
     merged = len(module.memory.get("merged", ()))
-    asked = ("role uses", roles, sites, len(porting.mates), porting.foreign_model, merged)
+    foreign = porting.foreign_model if not roles or "model" in roles else None
+    asked = ("role uses", roles, sites, len(porting.mates), foreign, merged)
     if asked not in module.memory:
         found: list[Use] = []
         for role, site in made:
-            if not roles or role in roles:
-                found += _uses_of_trainer(porting, site) if role == "trainer" else _uses_of_model(porting, site)
+            found += _uses_of_trainer(porting, site) if role == "trainer" else _uses_of_model(porting, site)
         if not roles or "model" in roles:
             others = [*_models_of_trainer(porting), *_trained(porting), *_models_of_callbacks(porting)]
             found += [_use(porting, "model", other) for other in others]
@@ -184,10 +184,11 @@ def _trained(porting: Training) -> list[cst.Name | cst.Attribute]:
     return [name for name in names if module.span(name)[0] >= site.end]
 
 
-def made_by(porting: Training) -> list[tuple[str, Site]]:
-    """The sites that make the trainer and the model."""
-    further = [("model", site) for site in porting.branch_injects]
-    made = [("trainer", porting.trainer), ("model", porting.model), ("model", porting.inject), *further]
+def made_by(porting: Training, *roles: str) -> list[tuple[str, Site]]:
+    """The sites that make the trainer, the model or both; the model's are read behind the trainer's settings."""
+    made = [("trainer", porting.trainer)] if not roles or "trainer" in roles else []
+    if not roles or "model" in roles:
+        made += [("model", site) for site in (porting.model, porting.inject, *porting.branch_injects)]
     return [(role, site) for role, site in made if site is not None]
 
 
