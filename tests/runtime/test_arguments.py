@@ -82,10 +82,10 @@ def test_a_release_takes_an_older_name_as_long_as_it_did() -> None:
 
 
 def test_a_class_extends_the_transformers_that_it_is_asked_on() -> None:
-    """TRL 0.27.0's day is that of 4.57; on 5.0 it inherits other names, on 4.55 other defaults."""
-    on = {release: trl_arguments("0.27.0", "SFTConfig", transformers=release) for release in (None, "4.55.4", "5.0.0")}
+    """TRL 0.27.0's day is that of 4.57; on 5.0 it inherits other names, on 4.53 other defaults."""
+    on = {release: trl_arguments("0.27.0", "SFTConfig", transformers=release) for release in (None, "4.53.3", "5.0.0")}
     assert [kind("out").optim for kind in on.values()] == ["adamw_torch_fused", "adamw_torch", "adamw_torch_fused"]
-    assert [kind("out").of_transformers for kind in on.values()] == ["4.57", "4.55.4", "5.0.0"]
+    assert [kind("out").of_transformers for kind in on.values()] == ["4.57", "4.53.3", "5.0.0"]
     assert on[None]("out", save_safetensors=True).max_length == on["5.0.0"]("out").max_length == 1024
     with pytest.raises(TypeError, match="save_safetensors"):
         on["5.0.0"]("out", save_safetensors=True)
