@@ -17,6 +17,7 @@ from ..packs.pack import Rewrite, TableRule
 from ..script.callback_methods import reads_arguments
 from ..script.dead_blocks import is_dead
 from ..script.fill_from_tables import tables_of
+from ..script.following.drawn_anew import is_drawn_anew
 from ..script.following.rebound import holds, is_set_between
 from ..script.porting import Porting
 from ..script.sites import Argument, Site, shown
@@ -26,6 +27,7 @@ from ..steps.step import Phase, step
 
 # Values that shape the port's code, so that an expression can't just be written where the value goes.
 SHAPES = ("eval.strategy", "save.strategy", "log.strategy", "save.best_at_end")
+SHARED = ("run.output_dir", "run.seed", "data.seed")  # what several lines of a port use
 # Names that the runtime's own function refuses where it is called.
 REFUSED_IN_PLACE = ("optimizer.name", "schedule.name")
 
@@ -37,6 +39,8 @@ def is_spread(porting: Training, argument: Argument, config: Site | None, table:
     if not all(argument.certain for argument in config.arguments):
         return False
     if not _is_beside(porting, config, porting.trainer) or config.node in porting.kept or reads_arguments(porting):
+        return False
+    if any(is_drawn_anew(porting.module, given.node) for given in config.arguments if _place(table, given) in SHARED):
         return False
     later = [use.outer for use in role_uses(porting, "trainer")]
     if any(is_set_between(porting.module, given.node, use) for given in config.arguments for use in later):
@@ -55,7 +59,14 @@ def is_spread(porting: Training, argument: Argument, config: Site | None, table:
             return False
         if given is not None and is_set_between(porting.module, given.node, use.name):
             return False
+        if given is not None and is_drawn_anew(porting.module, given.node):
+            return False
     return True
+
+
+def _place(table: TableRule, argument: Argument) -> str:
+    row = table.table.row(argument.name)
+    return row.place if row is not None else ""
 
 
 def _reads_of(porting: Training, config: Site) -> tuple[Use, ...]:
