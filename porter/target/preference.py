@@ -297,6 +297,9 @@ def _reference(porting: Porting) -> Arg | None:
 def without_dropout(porting: Porting) -> None:
     """`disable_dropout`, on by default: the trainer switches the adapters' dropout off."""
     asked, dropout = porting.value("lora.disable_dropout"), porting.value("lora.dropout")
+    adapts = porting.lora or porting.lora_object or porting.inject or porting.of_role("inject")
+    if asked is not None and asked.is_literal(True) and not adapts and not porting.arguments_object:
+        porting.change_fate(".disable_dropout", fate="dropped", target="", reason="nothing in the port drops out")
     if asked is None or dropout is None or dropout.is_literal(0, 0.0) or asked.is_literal(False):
         return
     if asked.known:

@@ -17,7 +17,7 @@ def say_sampled_dropout(porting: Training) -> None:
     site, config = porting.trainer, porting.config
     if site is None or site.qualified.rpartition(".")[2] not in SAMPLING or "unsloth" in porting.module.roots:
         return  # Unsloth switches its model to inference
-    if porting.known("rollout.vllm") is True or porting.known("model.disable_dropout") is True:
+    if porting.known("rollout.vllm") is True or porting.known("lora.disable_dropout") is True:
         return
     asked = [config.argument(name) for name in EVALUATES] if config is not None else []
     if any(argument is not None and argument.value.is_literal(True) for argument in asked):

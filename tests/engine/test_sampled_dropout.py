@@ -45,3 +45,15 @@ def test_what_the_source_samples_with_is_said(kind: str, dropout: str, config: s
     (row,) = [row for row in found.fields if row.source.endswith(".lora_dropout")]
     assert ("TRL samples with it, too" in row.reason) == says
     assert not says or row.fate == "changed"
+
+
+@pytest.mark.parametrize("kind", ["GRPO", "RLOO"])
+@pytest.mark.parametrize("adapters", [True, False])
+def test_dropout_that_the_trainer_switches_off_is_off(kind: str, adapters: bool) -> None:
+    text = SCRIPT.format(kind=kind, dropout="0.05", config=", disable_dropout=True", imports="")
+    text = text if adapters else "".join(line for line in text.splitlines(keepends=True) if "peft_config" not in line)
+    found = port(text)
+    (row,) = [row for row in found.fields if row.source.endswith(".disable_dropout")]
+    assert found.status == "ported" and "dropout=" not in found.after
+    assert row.fate == ("exact" if adapters else "dropped")
+    assert not [each for each in found.findings if "no line of the port" in each.message]

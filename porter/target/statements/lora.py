@@ -69,7 +69,9 @@ def provider_code(
     porting: Porting, rules: tuple[Rule, ...] | None, family: Family | None, indent: str, before: int
 ) -> str:
     """The code that makes the LoRA provider: literal `qwix.LoraRule`s, or `rt.lora_rules` over the loaded model."""
-    provider = porting.rt("LoraProvider")  # PEFT trains adapters in float32 over any base
+    provider = mark(porting, "lora.disable_dropout") + porting.rt(
+        "LoraProvider"
+    )  # PEFT trains adapters in float32 over any base
     if rules is None:
         arguments = [Arg(porting.names.model)]
         for place, keyword in KEYWORDS.items():
