@@ -37,6 +37,8 @@ def apply(site, porting):
     if _is_before_adapters(porting, site):
         message = f"{porting.names.model} has no adapters here: Unsloth writes the base in 16 bits, the port ends."
         fix = f"Write {porting.rt('save_model')}({porting.names.model}, {folder.text}) for that."
+        if is_quantized(porting):
+            fix = "Load the model once more without load_in_4bit, and write rt.save_model of that."
         porting.find(ID, "error", message, fix, site.line, site.column)
         return
     pushes = name.startswith("push")

@@ -81,3 +81,30 @@ def test_in_front_of_the_training_they_are_its_own() -> None:
         sft_script(imports=IMPORTS, between="model = PeftModel.from_pretrained(model, 'a', is_trainable=True)")
     )
     assert "rt.apply_adapter(model, 'a', mesh" in found.after
+
+
+@pytest.mark.parametrize("name", ["train", "fit"])
+def test_a_method_that_is_called_train_comes_to_its_trainer_once(name: str) -> None:
+    text = f"""\
+from datasets import load_dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+
+class Tuner:
+    def load(self):
+        self.model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+
+    def {name}(self):
+        rows = load_dataset("x", split="train")
+        trainer = SFTTrainer(model=self.model, args=SFTConfig("out"), train_dataset=rows{TRAINER})
+        trainer.train()
+
+
+tuner = Tuner()
+tuner.load()
+tuner.{name}()
+"""
+    found = port(text)
+    assert found.status == "ported", found.findings

@@ -118,11 +118,14 @@ def test_the_comment_of_a_last_import_goes_with_it() -> None:
     assert "from porter import runtime as rt\n\n# Rows\n" in after and "# the trainer" not in after
 
 
-@pytest.mark.parametrize(("ahead", "status"), [(True, "partial"), (False, "ported")])
-def test_a_base_without_adapters_has_nothing_to_merge(ahead: bool, status: str) -> None:
+@pytest.mark.parametrize(
+    ("ahead", "four", "fix"),
+    [(True, False, "Write rt.save_model(model, 'base16')"), (True, True, "without load_in_4bit"), (False, False, "")],
+)
+def test_a_base_without_adapters_has_nothing_to_merge(ahead: bool, four: bool, fix: str) -> None:
     saved = "model.save_pretrained_merged('base16', tokenizer)\n"
-    text = script()
-    text = text.replace(PUT_IN, saved + PUT_IN) if ahead else text + saved
-    found = port(text)
-    assert found.status == status
-    assert any("has no adapters here" in each.message for each in found.findings) is ahead
+    text = script().replace("load_in_4bit=False", f"load_in_4bit={four}")
+    found = port(text.replace(PUT_IN, saved + PUT_IN) if ahead else text + saved)
+    said = [each for each in found.findings if "has no adapters here" in each.message]
+    assert found.status == ("partial" if ahead else "ported")
+    assert len(said) == ahead and all(fix in each.fix for each in said)

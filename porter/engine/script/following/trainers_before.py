@@ -100,7 +100,8 @@ def _comes_before(module: Module, one: cst.CSTNode, later: cst.CSTNode) -> bool:
 def _ways(module: Module, node: cst.CSTNode, depth: int = 0) -> Iterator[tuple[cst.CSTNode, ...]]:
     """The calls by which a run comes to a node, the outermost first, and the node itself."""
     function = function_around(module, node)
-    outer = calls_of(module, function) if function is not None and depth < DEEPEST else []
+    calls = calls_of(module, function) if function is not None and depth < DEEPEST else []
+    outer = [call for call in calls if function_around(module, call) is not function]  # `trainer.train()` in `train`
     if not outer:
         yield (node,)
     for call in outer:
