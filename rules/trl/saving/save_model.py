@@ -63,7 +63,8 @@ def apply(site, porting):
     site = _named(site, porting)
     target = site.argument("output_dir", "save_directory")
     path = target.text if target is not None else porting.output_dir()
-    lora = porting.saves_adapter
+    is_base = porting.saves_adapter and _is_before_adapters(porting, site)
+    lora = porting.saves_adapter and not is_base
     function = porting.rt("save_adapter" if lora else "save_model")
     porting.saved.add((porting.names.model, path))
     arguments = [porting.names.model, path]
@@ -76,10 +77,21 @@ def apply(site, porting):
     porting.replace(site, new + upload, reason)
     fates = {**_of_uploads(site), **SETTLED, **_of_tokenizers(site, porting)}
     say_keywords(porting, site, fates, "output_dir", "save_directory")
-    if not lora:
+    if is_base:
+        _say_quantised_base(site, porting)
+    elif not lora:
         _say_end_token(site, porting)
     if site.qualified == "@model.save_pretrained()" and is_named_base(porting, site):
         say_named_base(porting, site, "save_pretrained")
+
+
+def _say_quantised_base(site, porting):
+    """An error where the base that is saved in front of its adapters may be held in 4 or 8 bits."""
+    held = porting.value("model.quantization")
+    if held is not None and not held.is_literal(None):
+        message = "A quantised base is saved here, in front of its adapters: rt.save_model writes none."
+        fix = "Save it where it isn't quantised, or take the line out: what is trained are the adapters."
+        porting.find(ID, "error", message, fix, site.line, site.column)
 
 
 def _say_end_token(site, porting):
@@ -92,6 +104,13 @@ def _say_end_token(site, porting):
     message += " generation_config.json; the port's have the checkpoint's."
     settings = f"rt.generation_config({porting.names.model}).eos_token_id = tokenizer.eos_token_id"
     porting.find(ID, "warning", message, f"Write {settings} in front of the save.", site.line, site.column)
+
+
+def _is_before_adapters(porting, site):
+    """Whether a model is saved by its name above all that puts adapters in, or trains it, in the same function."""
+    takers = porting.of_role("inject") or [porting.trainer]
+    known = site.qualified == "@model.save_pretrained()" and all(taker is not None for taker in takers)
+    return known and all(taker.scope is site.scope and taker.start > site.end for taker in takers)
 
 
 def _is_saved_below(module, save, tokenizer, path):
