@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from porter.packs.api import Phase, Porting, step
-from porter.packs.script import asks_for_gpu, bare, inside, is_same, speaks_of_gpu
+from porter.packs.api import Phase, Porting, Site, step
+from porter.packs.script import asks_for_gpu, bare, function_around, inside, is_same, speaks_of_gpu
 
 from ._gpu_questions import REASON, SETTINGS, decision, is_on_gpu, is_said, on_gpu, questions, small
 
@@ -68,7 +68,19 @@ def _branch_of(porting: Porting, use: cst.BaseExpression) -> cst.If | None:
 def _makes_settings(porting: Porting, holder: cst.If) -> bool:
     """Whether a branch loads the model or makes what the training takes."""
     within = [site for site in porting.sites if site.role in SETTINGS]
-    return any(holder in porting.module.ancestors(site.node) for site in within) or _puts_keywords(porting, holder)
+    if any(holder in porting.module.ancestors(site.node) for site in within) or _puts_keywords(porting, holder):
+        return True
+    return _returns_before(porting, holder, within)
+
+
+def _returns_before(porting: Porting, holder: cst.If, within: list[Site]) -> bool:
+    """Whether a branch ends its function in front of such a call: `if not HAS_CUDA: return None`."""
+    module, last = porting.module, [*small(holder.body)]
+    if not last or not isinstance(last[-1], cst.Return) or holder.orelse is not None:
+        return False
+    function, end = function_around(module, holder), module.span(holder)[1]
+    here = [site for site in within if function is not None and function_around(module, site.node) is function]
+    return any(site.start >= end for site in here)
 
 
 def _puts_keywords(porting: Porting, holder: cst.If) -> bool:
