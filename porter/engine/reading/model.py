@@ -27,7 +27,7 @@ from ..script.fill_from_tables import (
     tables_of,
 )
 from ..script.flow import binding_origins, origins, unprepared
-from ..script.following.reaching import is_behind, reaching
+from ..script.following.reaching import is_behind, reaching_in_a_row
 from ..script.following.several_loads import several_loads
 from ..script.following.where_models_come_from import WHERE_FROM, store_of, where_from
 from ..script.sites import Argument, Site, facts_of
@@ -251,7 +251,7 @@ def _rebound(porting: Training, argument: Argument | None, role: str) -> Site | 
     made = {site.node: site for site in porting.of_role(role)}
     found = []
     name = unprepared(porting.module, argument.node)
-    for binding in reaching(porting.module, name) if name is not None else ():
+    for binding in reaching_in_a_row(porting.module, name) if name is not None else ():
         values = binding_origins(porting.module, binding)
         site = next((made[value] for value in values if isinstance(value, cst.Call) and value in made), None)
         if site is not None and argument.node is not None:

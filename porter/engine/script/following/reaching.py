@@ -13,7 +13,7 @@ import libcst as cst
 
 from ....source.calls import function_around
 from ....source.module import Module
-from ....source.scopes import Binding
+from ....source.scopes import Binding, inside
 from ..fill_from_tables import bindings_of
 
 ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Param)
@@ -33,6 +33,21 @@ def reaching(module: Module, name: cst.BaseExpression) -> list[Binding]:
     if not certain:
         return found
     return [binding for binding in found if binding not in here or module.span(binding.node)[0] >= max(certain)]
+
+
+def reaching_in_a_row(module: Module, name: cst.BaseExpression) -> list[Binding]:
+    """The same, and those that reach the values of these by the same name: `model = prepare(model)`."""
+    found: list[Binding] = []
+    pending, text = [name], module.code(name)
+    while pending:
+        for binding in reaching(module, pending.pop()):
+            if binding in found:
+                continue
+            found.append(binding)
+            if isinstance(binding.value, cst.BaseExpression):
+                inner = [each for each in inside(binding.value) if isinstance(each, cst.Name | cst.Attribute)]
+                pending += [each for each in inner if module.code(each) == text]
+    return found
 
 
 def not_behind(module: Module, name: cst.BaseExpression) -> list[Binding]:

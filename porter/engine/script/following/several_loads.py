@@ -14,7 +14,7 @@ from ..fill_from_tables import bindings_of, follow
 from ..flow import binding_origins, is_itself, origins, unprepared
 from ..sites import Argument, Site
 from ..training import Training
-from .reaching import reaching
+from .reaching import reaching, reaching_in_a_row
 from .where_models_come_from import is_from_scratch
 
 
@@ -30,7 +30,7 @@ def several_loads(porting: Training, argument: Argument | None) -> list[Site]:
         return []
     if len(values := _returned_values(module, node)) > 1:
         return _returned_loads(porting, values)
-    for binding in reaching(module, node):
+    for binding in reaching_in_a_row(module, node):
         values = list(binding_origins(module, binding))
         made = [site for site in porting.sites if site.role in ("model", "inject") and site.node in values]
         if made:
