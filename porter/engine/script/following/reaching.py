@@ -9,6 +9,8 @@ tokenizer(rows["text"])
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import libcst as cst
 
 from ....source.calls import function_around
@@ -21,7 +23,26 @@ ASSIGNS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.Param)
 
 def reaching(module: Module, name: cst.BaseExpression) -> list[Binding]:
     """The bindings of a name (or of `self.x`) that may hold at that place; of another function all of them."""
-    found = not_behind(module, name)
+    return _from_last(module, name, not_behind(module, name), lambda binding: True)
+
+
+def reaching_in_a_row(module: Module, name: cst.BaseExpression) -> list[Binding]:
+    """The same, and those before them that their values are made of, by the same name: `model = prepare(model)`."""
+    text = module.code(name)
+
+    def is_made_anew(binding: Binding) -> bool:
+        value = binding.value
+        return not isinstance(value, cst.BaseExpression) or not any(
+            _is_named(module, each, text) for each in inside(value)
+        )
+
+    return _from_last(module, name, not_behind(module, name), is_made_anew)
+
+
+def _from_last(
+    module: Module, name: cst.BaseExpression, found: list[Binding], ends: Callable[[Binding], bool]
+) -> list[Binding]:
+    """The bindings but those of the name's own function above the last that surely runs and ends what was before."""
     here = [binding for binding in found if _is_here(module, binding, name)]
     blocks = {item for item in module.ancestors(name) if isinstance(item, cst.BaseSuite | cst.Module)}
     start = module.span(name)[0]
@@ -29,25 +50,17 @@ def reaching(module: Module, name: cst.BaseExpression) -> list[Binding]:
         module.span(binding.node)[0]
         for binding in here
         if module.span(binding.node)[1] <= start and module.parents[module.statement(binding.node)] in blocks
+        if ends(binding)
     ]
     if not certain:
         return found
     return [binding for binding in found if binding not in here or module.span(binding.node)[0] >= max(certain)]
 
 
-def reaching_in_a_row(module: Module, name: cst.BaseExpression) -> list[Binding]:
-    """The same, and those that reach the values of these by the same name: `model = prepare(model)`."""
-    found: list[Binding] = []
-    pending, text = [name], module.code(name)
-    while pending:
-        for binding in reaching(module, pending.pop()):
-            if binding in found:
-                continue
-            found.append(binding)
-            if isinstance(binding.value, cst.BaseExpression):
-                inner = [each for each in inside(binding.value) if isinstance(each, cst.Name | cst.Attribute)]
-                pending += [each for each in inner if module.code(each) == text]
-    return found
+def _is_named(module: Module, node: cst.CSTNode, text: str) -> bool:
+    if isinstance(node, cst.Name):
+        return node.value == text
+    return isinstance(node, cst.Attribute) and module.code(node) == text
 
 
 def not_behind(module: Module, name: cst.BaseExpression) -> list[Binding]:
