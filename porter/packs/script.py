@@ -54,7 +54,7 @@ from ..source.calls import (
     returned,
     set_by_name,
 )
-from ..source.conditions import bare, is_elif, left_on_gpu, may_have_left
+from ..source.conditions import bare, in_two_branches, is_elif, left_on_gpu, may_have_left
 from ..source.dictionaries.items import dict_items
 from ..source.held_answers import asks_for_gpu
 from ..source.indexes import index_of, text_index
@@ -110,6 +110,7 @@ __all__ = [
     "history",
     "imports_always",
     "imports_usually",
+    "in_two_branches",
     "indentation",
     "index_of",
     "inside",

@@ -158,3 +158,13 @@ def bare(code: str) -> str:
             break
         code = code[1:-1]
     return code
+
+
+def in_two_branches(module: Module, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether of two places one stands in the body of an `if` and the other in its `else`, and no loop holds both."""
+    first, second = {one, *module.ancestors(one)}, [other, *module.ancestors(other)]
+    holder = next((node for node in second if node in first), None)
+    if not isinstance(holder, cst.If) or module.loops(one) & module.loops(other):
+        return False
+    branches = {holder.body, holder.orelse}
+    return all(any(node in branches for node in chain) for chain in (first, second))

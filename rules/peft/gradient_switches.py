@@ -16,7 +16,16 @@ from dataclasses import dataclass
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, is_none_somewhere, step
-from porter.packs.script import Binding, Module, Use, inside, reaching, role_uses, small_statement, without_placement
+from porter.packs.script import (
+    Binding,
+    Use,
+    in_two_branches,
+    inside,
+    reaching,
+    role_uses,
+    small_statement,
+    without_placement,
+)
 from porter.packs.training import when_quantised
 
 PART_OF = "TP210"
@@ -96,22 +105,13 @@ def _last(porting: Porting, node: cst.BaseExpression) -> list[Binding]:
     """The bindings that may hold at a place, without those of the other branch of an `if` around it, and those that a
     later line of their own block binds anew."""
     module = porting.module
-    found = [each for each in reaching(module, node) if not _is_elsewhere(module, each.node, node)]
+    found = [each for each in reaching(module, node) if not in_two_branches(module, each.node, node)]
     lines = [(module.parents[module.statement(each.node)], module.span(each.node)[0]) for each in found]
     return [
         each
         for each, (block, start) in zip(found, lines, strict=True)
         if not any(block is other and start < behind < module.span(node)[0] for other, behind in lines)
     ]
-
-
-def _is_elsewhere(module: Module, node: cst.CSTNode, other: cst.CSTNode) -> bool:
-    """Whether two places stand in the two branches of one `if`, and in no loop together."""
-    around, others = [node, *module.ancestors(node)], {other, *module.ancestors(other)}
-    holder = next((each for each in around if each in others), None)
-    if not isinstance(holder, cst.If) or module.loops(node) & module.loops(other):
-        return False
-    return (holder.body in around) is not (holder.body in others) and holder.orelse is not None
 
 
 def _kind(porting: Porting, value: cst.BaseExpression) -> str:

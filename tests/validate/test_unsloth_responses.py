@@ -126,3 +126,21 @@ def test_a_steps_tokens_are_counted_as_unsloth_does(monkeypatch: pytest.MonkeyPa
     assert given == [6, None]
     trainer.model_accepts_loss_kwargs = False
     assert float(trainer.compute_loss(SimpleNamespace(training=True), batch)) == 1.5  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("release", "left"), [("2026.4.5", 1), ("2026.3.1", 4), ("", 4)])
+def test_accelerate_divides_no_gradient_once_unsloth_sees_to_it(
+    monkeypatch: pytest.MonkeyPatch, release: str, left: int
+) -> None:
+    import transformers
+
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts import counts as unsloth_counts
+
+    class Trainer:
+        def __init__(self) -> None:
+            self.accelerator = SimpleNamespace(gradient_accumulation_steps=4)
+
+    monkeypatch.setattr(transformers, "Trainer", Trainer)
+    for _ in range(2):
+        unsloth_counts.count_in_trainer(release)
+    assert Trainer().accelerator.gradient_accumulation_steps == left

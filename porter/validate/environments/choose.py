@@ -284,11 +284,15 @@ def keeps_dropout(source: Path) -> bool:
 
 
 def _recipe_of(source: Path) -> Recipe | None:
+    """What porting reads of a script; where it is a module of its project that trains, with that."""
     from ...errors import InputError
+    from ...front.beside.with_modules import port_with_modules
     from ...front.port_file import port_file
+    from ...port import Options
 
     try:
-        return port_file(source).recipe
+        alone = port_file(source).recipe
+        return alone if alone.versions else port_with_modules(source, Options()).recipe
     except InputError:
         return None
 

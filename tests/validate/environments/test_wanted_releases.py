@@ -35,6 +35,19 @@ def test_a_script_gets_the_releases_it_was_written_for(name: str, trl: str | Non
     assert wanted.pins["transformers"].startswith(transformers)
 
 
+def test_a_trainer_of_a_module_is_dated_with_its_script(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("from making import make\n\ntrainer = make()\ntrainer.train()\n")
+    (tmp_path / "making.py").write_text(
+        "from datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer\n\n\ndef make():\n"
+        "    rows = load_dataset('x', split='train')\n"
+        "    return SFTTrainer('Qwen/Qwen2.5-0.5B', args=SFTConfig('out'), train_dataset=rows)\n"
+    )
+    (tmp_path / "requirements.txt").write_text("trl>=0.9.6\n")
+    (tmp_path / "uv.lock").write_text('[[package]]\nname = "trl"\nversion = "0.19.1"\n')
+    wanted, _ = wanted_releases(tmp_path / "train.py")
+    assert wanted is not None and wanted.pins["trl"] == "0.19.1"
+
+
 def test_a_transformers_older_than_all_is_the_first_that_is_known(tmp_path: Path) -> None:
     """Not the last of its era, which has rows in another order."""
     script = tmp_path / "train.py"

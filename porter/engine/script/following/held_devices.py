@@ -9,7 +9,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ....source.calls import calls_of, function_around
-from ....source.module import Module
+from ....source.conditions import in_two_branches
 from ..porting import MESH, Porting
 
 MAKES = ("model", "inject", "trainer")  # sites at which the port has its mesh
@@ -25,17 +25,10 @@ def _is_behind(porting: Porting, node: cst.CSTNode, depth: int) -> bool:
     module, function = porting.module, function_around(porting.module, node)
     start = module.span(node)[0]
     above = [made for made in _makers(porting) if module.span(made)[0] < start]
-    if any(function_around(module, made) is function and not _is_other_branch(module, made, node) for made in above):
+    if any(function_around(module, made) is function and not in_two_branches(module, made, node) for made in above):
         return True
     calls = calls_of(module, function) if function is not None and depth < MAX_DEPTH else ()
     return any(_is_behind(porting, call, depth + 1) for call in calls)
-
-
-def _is_other_branch(module: Module, above: cst.CSTNode, node: cst.CSTNode) -> bool:
-    """Whether two places stand in the two branches of one `if`, and in no loop together."""
-    around, others = {above, *module.ancestors(above)}, [node, *module.ancestors(node)]
-    holder = next(each for each in others if each in around)
-    return isinstance(holder, cst.If) and holder.body in around and not module.loops(above) & module.loops(node)
 
 
 def _makers(porting: Porting) -> list[cst.CSTNode]:

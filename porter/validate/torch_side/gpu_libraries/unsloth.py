@@ -115,7 +115,7 @@ def _load(
     import transformers
 
     if unsloth_trl.counts_tokens():
-        unsloth_counts.count_in_trainer()
+        unsloth_counts.count_in_trainer(unsloth_trl.release())
     if kwargs.get("fast_inference"):
         note("unsloth's fast_inference is vLLM: the trainer sampled its completions itself")
     if kwargs.get("load_in_fp8"):

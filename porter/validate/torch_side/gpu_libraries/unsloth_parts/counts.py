@@ -10,21 +10,39 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .....runtime.facts.field_tables import version_key
+
 IGNORED = -100
+SETTLES = (2026, 4, 5)  # the release of Unsloth from which on accelerate divides no gradient
 TAKEN_SINCE = (4, 48)  # transformers from which every model of Unsloth's takes the count itself
 
 
-def count_in_trainer() -> None:
-    """Let Trainer divide a step's loss by Unsloth's count, in the releases that count one (from 4.46 on)."""
+def count_in_trainer(release: str = "") -> None:
+    """Let Trainer divide a step's loss by Unsloth's count, in the releases that count one (from 4.46 on), and
+    accelerate not divide its gradient once more, under a `release` of Unsloth's that sees to it."""
     import transformers
 
     trainer: Any = transformers.Trainer
+    if release and version_key(release) >= SETTLES and not hasattr(trainer, "_unsloth_settles"):
+        trainer.__init__, trainer._unsloth_settles = _settling(trainer.__init__), True
     if not hasattr(trainer, "get_batch_samples") or counts(trainer):
         return
     version = tuple(int(part) for part in transformers.__version__.split(".")[:2])
     trainer.get_batch_samples = _batch_samples(scales=version < TAKEN_SINCE)
     trainer.compute_loss = _with_count(trainer.compute_loss)
     trainer._unsloth_counts = True
+
+
+def _settling(original: Any) -> Any:
+    """Trainer.__init__ behind which accelerate knows of no accumulation: from 5.0 to 5.5 it divides by it, too."""
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if getattr(self.accelerator, "gradient_accumulation_steps", 1) > 1:
+            self.accelerator.gradient_accumulation_steps = 1
+
+    return __init__
 
 
 def counts(trainer: Any) -> bool:
