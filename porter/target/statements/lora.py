@@ -69,9 +69,8 @@ def provider_code(
     porting: Porting, rules: tuple[Rule, ...] | None, family: Family | None, indent: str, before: int
 ) -> str:
     """The code that makes the LoRA provider: literal `qwix.LoraRule`s, or `rt.lora_rules` over the loaded model."""
-    provider = mark(porting, "lora.disable_dropout") + porting.rt(
-        "LoraProvider"
-    )  # PEFT trains adapters in float32 over any base
+    # PEFT trains adapters in float32 over any base.
+    provider = mark(porting, "lora.disable_dropout") + porting.rt("LoraProvider")
     if rules is None:
         arguments = [Arg(porting.names.model)]
         for place, keyword in KEYWORDS.items():
