@@ -108,11 +108,11 @@ def _replace_both(porting: Porting, use: Use) -> None:
 
 
 def _replace_number(porting: Porting, use: Use) -> None:
-    """transformers' `model.num_parameters()`, and with `only_trainable=True`."""
+    """transformers' `model.num_parameters()`, and with `only_trainable=True`, which is its first argument."""
     module, call = porting.module, use.outer
     assert isinstance(call, cst.Call)
     asked = ", ".join(module.code(argument).strip(", ") for argument in call.args).replace(" ", "")
-    trainable = {"": "", "only_trainable=True": ", trainable=True", "only_trainable=False": ""}.get(asked)
+    trainable = {"": "", "True": ", trainable=True", "False": ""}.get(asked.removeprefix("only_trainable="))
     if trainable is not None:
         new = f"{porting.rt('count_parameters')}({module.code(use.name)}{trainable})"
         porting.edit(*module.span(call), new, PART_OF, REASON)

@@ -30,6 +30,7 @@ def script(body: str, event: str = "on_save", more: str = "") -> str:
         ('model.save_pretrained("a")', "model=None, ", 'rt.save_adapter(model, "a")'),
         ("model.eval()\n        print(state.global_step)", "model=None, ", "        print(state.global_step)"),
         ("print(model.num_parameters())", "model=None, ", "print(rt.count_parameters(model))"),
+        ("print(model.num_parameters(True))", "model=None, ", "rt.count_parameters(model, trainable=True)"),
         (
             "print(model.num_parameters(only_trainable=True))",
             "model=None, ",

@@ -312,7 +312,7 @@ def test_what_decides_among_checkpoints_stays_as_it_stands(lines: str, code: str
 
 @pytest.mark.parametrize("test", ["trainer.is_world_process_zero()", "later"])
 def test_a_condition_that_is_not_known_at_the_trainer_is_named(test: str) -> None:
-    lines = "later = len(sys.argv)\n" + CHOICE.format(test=test, other="None")
+    lines = "for later in sys.argv:\n    pass\n" + CHOICE.format(test=test, other="None")
     ported = port(sft_script("last, name = sys.argv[1:3]", imports=IMPORTS, after=lines))
     assert any("set after the trainer" in found.message for found in ported.findings), ported.findings
 

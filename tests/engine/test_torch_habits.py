@@ -79,6 +79,13 @@ def test_the_state_may_be_asked_for() -> None:
     )
 
 
+def test_the_state_may_be_asked_for_with_a_default() -> None:
+    asked = 'for line in getattr(getattr(trainer, "state", None), "log_history", []) or []:\n    print(line)\n'
+    ported = port(HEAD + LOAD + WRAP + TRAIN + LAST + asked)
+    assert ported.status == "ported", ported.findings
+    assert 'getattr(getattr(trainer.training_hooks, "state", None), "log_history", [])' in ported.after
+
+
 def test_an_attribute_asked_for_without_its_name_is_no_crash() -> None:
     assert "print(hasattr(trainer))" in port(HEAD + LOAD + WRAP + TRAIN + LAST + "print(hasattr(trainer))\n").after
 

@@ -48,7 +48,7 @@ def _name_call(porting: Porting, use: Use) -> None:
     call = module.parents[around]
     if not isinstance(around, cst.Arg) or not isinstance(call, cst.Call) or _is_known(porting, call, around):
         return
-    if _is_answered(porting, use.name, call):
+    if _is_answered(porting, use.name, call) or _is_continued(porting, use.name):
         return
     code = shortened(module.code(call))
     what = "model" if use.role == "model" else "trainer"
@@ -199,6 +199,12 @@ def _is_answered(porting: Porting, name: cst.CSTNode, around: cst.CSTNode) -> bo
     begin, end = module.span(around)
     first, last = module.line_column(begin)[0], module.line_column(end)[0]
     return any(finding.severity == "error" and first <= finding.line <= last for finding in porting.findings)
+
+
+def _is_continued(porting: Porting, name: cst.CSTNode) -> bool:
+    """Whether a rule writes an attribute behind a name: `getattr(trainer.training_hooks, "state", None)`."""
+    end = porting.module.span(name)[1]
+    return any(edit.start == edit.end == end for edit in porting.edits)
 
 
 @step(Phase.NAME, of="trainer")

@@ -189,17 +189,14 @@ def given_defaults(porting: Porting, defaults: Mapping[str, tuple[str, Any]]) ->
     return {place: said for place, said in defaults.items() if any(porting.value(place) is value for value in given)}
 
 
+SETS_RESUME = re.compile(r"\.resume_from_checkpoint\s*=(?!=)")
+
+
 def resume_lines(porting: Porting) -> list[str]:
-    """What `train(resume_from_checkpoint=)` was given goes into the config object, which decides at start; of one whose
-    own keyword says something else, which the Trainer doesn't read, that nothing was given."""
+    """What `train(resume_from_checkpoint=)` was given goes into the config object, which decides at start; of one that
+    may say something else, which the Trainer doesn't read, that nothing was given."""
     field = f"{porting.arguments_object}.resume_from_checkpoint"
-    config = porting.config
-    said = config.argument("resume_from_checkpoint") if config is not None else None
-    goes_nowhere = not porting.resumes and not porting.used_elsewhere
-    if config is not None and said is not None and porting.arguments_object and goes_nowhere:
-        if said.value.known and not said.value.literal:
-            return []
-        porting.change_fate(f"{short_name(config)}.{said.name}", fate="dropped", target="", reason=RESUMES)
+    if porting.arguments_object and not porting.resumes and not porting.given_away and _may_say_resume(porting):
         return [f"{field} = None  # as train() is given nothing"]
     if not porting.arguments_object or porting.resumes in ("", field):
         return []
@@ -209,6 +206,18 @@ def resume_lines(porting: Porting) -> list[str]:
         return [line]
     inner, (one, test, other) = porting.module.indent, choice
     return [f"{field} = (", f"{inner}{one}", f"{inner}if {test}", f"{inner}else {other}", ")"]
+
+
+def _may_say_resume(porting: Porting) -> bool:
+    """Whether the config object may hold `resume_from_checkpoint`: by its keyword, a parser's, or set by the script."""
+    config = porting.config
+    if config is None or config.unknown_keywords:
+        return True
+    said = config.argument("resume_from_checkpoint")
+    if said is None or (said.value.known and not said.value.literal):
+        return SETS_RESUME.search(porting.module.text) is not None
+    porting.change_fate(f"{short_name(config)}.{said.name}", fate="dropped", target="", reason=RESUMES)
+    return True
 
 
 def eval_lines(porting: Porting, writing: Writing, indent: str, dataset: Argument | None) -> list[str]:

@@ -23,6 +23,7 @@ from ....files import read_file
 from ....source.project.modules import find_project_file
 from ....source.scopes import Binding, inside
 from ...script.training import Training
+from .checkpoint_tests import WRAPPED
 
 LAST = "get_last_checkpoint"
 LISTS = re.compile(r"\b(listdir|i?glob|iterdir|scandir|walk)\(")
@@ -84,14 +85,15 @@ def _search(porting: Training, value: cst.BaseExpression, names: set[str]) -> tu
 
 def folders_of(porting: Training) -> list[str]:
     """The code of the folder that the trainer saves to; where its arguments stay an object also what the file gives as
-    `output_dir=`, if that is one thing."""
+    `output_dir=`, if that is one thing, and `folder` where that is `str(folder)`."""
     given = {
         porting.module.code(argument.value)
         for call in (porting.module.calls if porting.arguments_object else ())
         for argument in call.args
         if argument.keyword is not None and argument.keyword.value == "output_dir"
     }
-    return [porting.output_dir(), *(given if len(given) == 1 else ())]
+    plain = [match[1] for folder in given if (match := WRAPPED.fullmatch(folder)) is not None]
+    return [porting.output_dir(), *((*given, *plain) if len(given) == 1 else ())]
 
 
 def _bindings(porting: Training, node: cst.BaseExpression, names: set[str]) -> Iterator[Binding]:

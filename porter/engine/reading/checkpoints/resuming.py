@@ -20,7 +20,6 @@ which is `rt.get_last_checkpoint(training_args.output_dir)`, as Orbax names its 
 
 from __future__ import annotations
 
-import builtins
 import re
 from collections.abc import Sequence
 
@@ -28,14 +27,14 @@ import libcst as cst
 
 from ....recipe import Value
 from ....source.read_value import read_value
-from ....source.scopes import Binding
-from ....text.expressions import choice, names_in, operand
+from ....text.expressions import choice, names_in
 from ...script.flow import origins
 from ...script.porting import Porting
 from ...script.training import Training
 from ...steps.step import Phase, step
 from .checkpoint_tests import decided_by_checkpoints
-from .own_checkpoints import finds_last, folders_of
+from .decided_later import chosen_behind, is_there, start
+from .own_checkpoints import finds_last
 
 RULE = "TP111"
 NAMED = "checkpoint-"  # how transformers' checkpoints begin
@@ -60,7 +59,7 @@ def resumed_from(porting: Training, calls: Sequence[cst.Call]) -> str:
             porting.resume_test = test, asks
         return folder
     code = " ".join(module.code(test).split())
-    if not _is_there(porting, code, test):
+    if not is_there(porting, code, test):
         line, column = module.location(value)
         message = f"resume_from_checkpoint={module.code(value)}: it hangs on {code}, which is not known at the trainer."
         fix = "Decide it before the trainer, which resumes when it is made."
@@ -165,9 +164,9 @@ def resume_code(porting: Training, value: cst.BaseExpression) -> str:
     if decided is not None:
         if isinstance(value, cst.Name):
             porting.resume_test = decided.asked, decided.asks
-            if _is_there(porting, text, value):
+            if is_there(porting, text, value):
                 return text
-        if not _is_there(porting, decided.names, decided.asked):
+        if not is_there(porting, decided.names, decided.asked):
             _say_later(porting, value)
         return decided.code
     looked_for = finds_last(porting, value)
@@ -178,13 +177,13 @@ def resume_code(porting: Training, value: cst.BaseExpression) -> str:
         _say_last(porting, value)
         return f"{porting.rt('get_last_checkpoint')}({porting.output_dir()})"
     found = module.meaning(value)
-    chosen = _chosen_behind(porting, value)
+    chosen = chosen_behind(porting, value)
     if looked_for and (chosen is not None or _asks_in_front(porting, value)) and porting.resume_test is not None:
         _say_last(porting, value)
     elif looked_for:
         _say_names(porting, value)
     if not isinstance(value, cst.Name):
-        if not _is_there(porting, text, value):
+        if not is_there(porting, text, value):
             _say_later(porting, value)
         porting.resumes_from = not _is_bool(value)
         text = _of_runtime(porting, text)
@@ -192,7 +191,7 @@ def resume_code(porting: Training, value: cst.BaseExpression) -> str:
     porting.resumes_from = not any(_is_bool(origin) for origin in origins(module, value))
     if found is None:
         return text
-    later = [item for item in found[1] if item.kind != "parameter" and _start(porting, item) > trainer.statement_start]
+    later = [item for item in found[1] if item.kind != "parameter" and start(porting, item) > trainer.statement_start]
     if not later:
         return text
     if chosen is not None:
@@ -236,35 +235,6 @@ def _or_none(porting: Training, value: cst.BaseExpression) -> cst.BaseExpression
     return value
 
 
-def _chosen_behind(porting: Training, value: cst.BaseExpression) -> str | None:
-    """What a variable holds that is made behind the trainer alone, as one expression; None where it can't be one."""
-    found, trainer = porting.module.meaning(value), porting.trainer
-    if not isinstance(value, cst.Name) or found is None or trainer is None:
-        return None
-    later = [item for item in found[1] if item.kind != "parameter" and _start(porting, item) > trainer.statement_start]
-    return _chosen(porting, later) if later and len(later) == len(found[1]) else None
-
-
-def _chosen(porting: Training, bindings: list[Binding]) -> str | None:
-    """What the variable holds behind `bindings`, all that make it, as one expression; None where it can't be one.
-
-    `if a: x = a` ⏎ `elif test: x = b` is `a or (b if test else None)`.
-    """
-    module = porting.module
-    if any(binding.kind != "assign" or binding.value is None for binding in bindings):
-        return None
-    above = [[*module.ancestors(binding.node)] for binding in bindings]
-    blocks = (node for node in above[0] if isinstance(node, cst.IndentedBlock | cst.Module))
-    block = next((node for node in blocks if all(node in others for others in above)), None)
-    makers = {binding.node: binding.value for binding in bindings if binding.value is not None}
-    if block is None:
-        return None
-    try:
-        return _behind(porting, block.body, makers, "None")
-    except _NotOneExpression:
-        return None
-
-
 def _asks_in_front(porting: Training, value: cst.BaseExpression) -> bool:
     """Whether a variable is `find_last(OUTPUT)` in front of the trainer where the script wants to resume, else None: it
     may ask for Orbax's there."""
@@ -288,7 +258,7 @@ def _asks_on_condition(porting: Training, value: cst.IfExp) -> str:
     if not _is_none(value.orelse) or not isinstance(value.body, cst.Call) or finds_last(porting, value.body) != "last":
         return ""
     test, folder = porting.module.code(value.test), porting.output_dir()
-    if not all(_is_there(porting, code, value) for code in (test, folder)):
+    if not all(is_there(porting, code, value) for code in (test, folder)):
         return ""
     last = f"{porting.rt('get_last_checkpoint')}({folder})"
     return f"({choice(test, last, 'None')})"
@@ -296,80 +266,3 @@ def _asks_on_condition(porting: Training, value: cst.IfExp) -> str:
 
 def _is_none(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
-
-
-class _NotOneExpression(Exception):
-    """A loop, a `try`, or a condition that isn't known at the trainer decides."""
-
-
-def _behind(
-    porting: Training,
-    statements: Sequence[cst.CSTNode],
-    makers: dict[cst.CSTNode, cst.BaseExpression],
-    value: str,
-) -> str:
-    """What a variable that holds `value` holds behind some statements."""
-    for statement in statements:
-        parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
-        made = next((makers[part] for part in parts if part in makers), None)
-        if made is not None:
-            value = _known_at_trainer(porting, made)
-        elif not any(statement in porting.module.ancestors(maker) for maker in makers):
-            continue
-        elif isinstance(statement, cst.If):
-            value = _either(porting, statement, makers, value)
-        else:
-            raise _NotOneExpression
-    return value
-
-
-def _either(porting: Training, branch: cst.If, makers: dict[cst.CSTNode, cst.BaseExpression], value: str) -> str:
-    test, other = _known_at_trainer(porting, branch.test), branch.orelse
-    one = _behind(porting, branch.body.body, makers, value)
-    if isinstance(other, cst.If):
-        value = _either(porting, other, makers, value)
-    elif other is not None:
-        value = _behind(porting, other.body.body, makers, value)
-    if one == value:
-        return one
-    if test in (one, f"{one} is not None"):
-        return one if value == "None" else f"{operand(one)} or {operand(value)}"
-    return f"({choice(test, one, value)})"
-
-
-def _known_at_trainer(porting: Training, node: cst.BaseExpression) -> str:
-    """An expression as it can stand at the trainer; the script's own `find_last(OUTPUT)` asks for Orbax's, also in
-    `find_last(OUTPUT) if args.resume else None`."""
-    if isinstance(node, cst.IfExp):
-        test, one, other = (_known_at_trainer(porting, part) for part in (node.test, node.body, node.orelse))
-        return f"({choice(test, one, other)})"
-    if isinstance(node, cst.Call) and finds_last(porting, node) == "last":
-        folder = next((folder for folder in folders_of(porting) if _is_there(porting, folder, node)), None)
-        if folder is not None:
-            asks = f"{porting.rt('get_last_checkpoint')}({folder})"
-            porting.resume_test = node, asks
-            return asks
-    code = " ".join(porting.module.code(node).split())
-    if not _is_there(porting, code, node):
-        raise _NotOneExpression
-    return code
-
-
-def _is_there(porting: Training, code: str, node: cst.CSTNode) -> bool:
-    """Whether all names of code that stands at `node` mean the same at the trainer."""
-    trainer = porting.trainer
-    assert trainer is not None
-    for name in names_in(code):
-        found = trainer.scope.lookup(name)
-        same = porting.module.scope(node).lookup(name)
-        if found is None and same is None and hasattr(builtins, name):
-            continue
-        if found is None or same is None or found[0] is not same[0]:
-            return False
-        if any(item.kind != "parameter" and _start(porting, item) >= trainer.statement_start for item in found[1]):
-            return False
-    return True
-
-
-def _start(porting: Training, binding: Binding) -> int:
-    return porting.module.span(binding.node)[0]

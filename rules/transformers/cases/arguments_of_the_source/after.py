@@ -38,6 +38,7 @@ optimizer = optax.chain(
         args=args.optim_args,
     ),
 )
+args.resume_from_checkpoint = None  # as train() is given nothing
 trainer = PeftTrainer(
     model, optimizer, rt.training_config(args, batches)
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)

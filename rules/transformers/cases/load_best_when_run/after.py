@@ -46,6 +46,7 @@ optimizer = optax.chain(
         args=training_args.optim_args,
     ),
 )
+training_args.resume_from_checkpoint = None  # as train() is given nothing
 trainer = PeftTrainer(
     model, optimizer, rt.training_config(training_args, batches, eval=eval_batches is not None, best=True)
 ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)

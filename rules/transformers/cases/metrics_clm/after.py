@@ -98,6 +98,7 @@ def main():
             args=training_args.optim_args,
         ),
     )
+    training_args.resume_from_checkpoint = None  # as train() is given nothing
     trainer = rt.MetricsTrainer(
         model,
         optimizer,

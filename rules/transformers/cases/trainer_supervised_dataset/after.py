@@ -165,6 +165,7 @@ def train():
             args=training_args.optim_args,
         ),
     )
+    training_args.resume_from_checkpoint = None  # as train() is given nothing
     trainer = PeftTrainer(
         model, optimizer, rt.training_config(training_args, batches)
     ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)

@@ -69,6 +69,7 @@ optimizer = optax.chain(
         transformers="4.46",  # which reads args of some optimizers alone
     ),
 )
+training_args.resume_from_checkpoint = None  # as train() is given nothing
 trainer = rt.PreferenceTrainer(
     model, optimizer, rt.training_config(training_args, batches), loss=rt.dpo_loss(beta=args.beta)
 )

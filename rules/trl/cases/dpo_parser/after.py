@@ -47,6 +47,7 @@ if __name__ == "__main__":
             args=training_args.optim_args,
         ),
     )
+    training_args.resume_from_checkpoint = None  # as train() is given nothing
     trainer = rt.PreferenceTrainer(
         model, optimizer, rt.training_config(training_args, batches), loss=rt.preference_loss(training_args)
     )

@@ -47,6 +47,7 @@ optimizer = optax.chain(
         transformers="4.46",  # which reads args of some optimizers alone
     ),
 )
+training_args.resume_from_checkpoint = None  # as train() is given nothing
 trainer = rt.PreferenceTrainer(
     model, optimizer, rt.training_config(training_args, batches), loss=rt.preference_loss(training_args, beta=0.3)
 )

@@ -62,6 +62,7 @@ def main():
             args=training_args.optim_args,
         ),
     )
+    training_args.resume_from_checkpoint = None  # as train() is given nothing
     trainer = PeftTrainer(
         model, optimizer, rt.training_config(training_args, batches, uploads=True)
     ).with_gen_model_input_fn(rt.model_inputs).with_loss_fn(rt.token_loss)
