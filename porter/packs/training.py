@@ -7,7 +7,6 @@ documents each name; those that aren't listed here may change with any release.
 from __future__ import annotations
 
 from ..engine.dating.argument_releases import rewritten_by
-from ..engine.dating.evidence.model_families import first_release_of
 from ..engine.dating.row_order import shuffling_in
 from ..engine.draft.findings import NO_FAMILY, NO_TASK
 from ..engine.reading.adapters import passes_over_config
@@ -47,7 +46,7 @@ from ..engine.script.trainers import is_another, is_behind, is_given_another
 from ..engine.script.training import Training, in_reach
 from ..engine.script.training import families as family_tables
 from ..engine.script.uses_of_training import is_in_reach
-from ..runtime.facts.families import families, read_family
+from ..runtime.facts.families import families, first_release_of, read_family
 from ..runtime.facts.family import Family
 from ..target.statements.checkpoint_sampling import samples_one_prompt
 from ..target.statements.evaluation import KINDS as WITH_METRICS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from porter.front.port_file import port_file
-from porter.releases.plain_arguments import plain_arguments
+from porter.releases.plain_arguments import clashes, plain_arguments
 from porter.releases.versions import key
 from porter.validate.environments.choose import wanted_releases
 
@@ -60,3 +60,31 @@ def test_a_pin_that_those_releases_cant_train_with_is_let_go(tmp_path: Path) -> 
     wanted, _ = wanted_releases(script)
     assert port_file(script).recipe.versions["transformers"].startswith("4.41.2 ")
     assert wanted is not None and wanted.pins["transformers"] == "4.41.2"
+
+
+@pytest.mark.parametrize(
+    ("trainer", "trl", "clash"),
+    [
+        ("DPOTrainer", "0.11.4", "4.46.1"),
+        ("ORPOTrainer", "0.9.6", "4.46.1"),
+        ("DPOTrainer", "0.12.0", None),
+        ("SFTTrainer", "0.11.4", None),
+        ("DPOTrainer", "", None),  # with its own config, and of no day
+    ],
+)
+def test_trainers_that_a_later_transformers_cant_train_with(trainer: str, trl: str, clash: str | None) -> None:
+    config = trainer.replace("Trainer", "Config")
+    assert clashes(f"from trl import {config}, {trainer}\n{trainer}(model, {config}('out')).train()\n", trl) == clash
+
+
+def test_two_pins_that_cant_train_together_are_of_trls_day(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    text = PARSED.replace("HfArgumentParser, TrainingArguments", "HfArgumentParser").replace(
+        "DPOTrainer, ModelConfig", "DPOConfig, DPOTrainer, ModelConfig"
+    )
+    script.write_text(text.replace("(TrainingArguments,", "(DPOConfig,"))
+    for trl, port, runs in (("0.11.4", "4.45 ", "4.45.2"), ("0.12.0", "4.46.3 ", "4.46.3")):
+        (tmp_path / "requirements.txt").write_text(f"trl=={trl}\ntransformers==4.46.3\npeft==0.13.2\n")
+        wanted, _ = wanted_releases(script)
+        assert port_file(script).recipe.versions["transformers"].startswith(port)
+        assert wanted is not None and (wanted.pins["trl"], wanted.pins["transformers"]) == (trl, runs)

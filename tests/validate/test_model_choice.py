@@ -59,6 +59,22 @@ def test_evidence_in_the_project_and_the_source_s_release(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("name", "before", "older", "since"),
+    [
+        ("google/gemma-4-E4B-it", (5, 4), "gemma3", (5, 5)),
+        ("google/gemma-3-4b-it", (4, 49), "gemma2", (4, 50)),
+        ("Qwen/Qwen3-8B", (4, 50), "qwen2", (4, 51)),
+    ],
+)
+def test_a_release_before_a_family_gets_an_older_one(
+    name: str, before: tuple[int, int], older: str, since: tuple[int, int]
+) -> None:
+    """By the first releases that the families' own tables say."""
+    assert choose(name, release=before).family == older
+    assert choose(name, release=since).family == choose(name).family != older
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "gpt2",

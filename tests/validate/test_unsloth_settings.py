@@ -31,6 +31,22 @@ def test_settings_given_to_a_trainer_are_its_configs(monkeypatch: pytest.MonkeyP
         made(None, args=config, nonsense=1)
 
 
+def test_an_older_trl_makes_its_config_of_plain_arguments(tmp_path: Any) -> None:
+    """As TRL 0.24 does beside a transformers that has no push_to_hub_token."""
+    import transformers
+    import trl
+
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts.newer_transformers import without_hub_token
+
+    args = without_hub_token(transformers.TrainingArguments(str(tmp_path), bf16=False, seed=7))
+    fields = args.to_dict()
+    assert fields.pop("push_to_hub_token") is None and fields["seed"] == 7
+    with pytest.raises(KeyError):
+        fields.pop("nothing")
+    config = trl.SFTConfig(str(tmp_path), bf16=False)
+    assert without_hub_token(config) is config and type(config.to_dict()) is dict
+
+
 def test_a_release_that_loses_keywords_beside_the_arguments_loses_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:

@@ -38,8 +38,8 @@ def versions_in(porting: Training) -> dict[str, str]:
     transformers = _of_trls_day(transformers, trl, days)
     told, limit = trl, _beside(porting, "trl")
     trl = _older(trl, limit)
-    clash = clashes(porting.module.python)
-    if clash and transformers is not None and trl is not None and not trl.pinned:
+    clash = clashes(porting.module.python, trl.version) if trl is not None else None
+    if clash and transformers is not None:
         # What the project pins for its other scripts can't be what this one ran on.
         transformers = transformers if version_key(transformers.version) < version_key(clash) else None
     transformers = _of_an_earlier_day(porting, trl, transformers, days)

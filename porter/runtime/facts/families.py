@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .family import Family, UnknownFamily
+from .field_tables import version_key
 from .toml_memory import read_toml
 
 
@@ -116,3 +117,13 @@ def refusal(family: Family, hub_id: str) -> str | None:
         if fnmatch(hub_id.lower(), pattern):
             return str(reason)
     return None
+
+
+def first_release_of(family: Family, identifier: str = "") -> str:
+    """The first release of transformers that loads a model of the family: `4.51.0`; "" where all that are known do."""
+    own = [
+        str(release)
+        for pattern, release in family.table.get("since_of", {}).items()
+        if fnmatch(identifier.lower(), pattern)
+    ]
+    return max([*own, str(family.table.get("since", ""))], key=lambda release: version_key(release or "0"))

@@ -16,7 +16,8 @@ from ...releases.history import LIBRARIES, history
 from ...releases.plain_arguments import clashes, plain_arguments
 from ...releases.sets import Chosen, choose, within_known
 from ...releases.uses import Use, uses_of
-from ...releases.versions import fits, pins_of
+from ...releases.versions import fits, key, pins_of
+from ...runtime.facts.families import find_family, first_release_of
 from ...source.notebooks.program import is_notebook, program_text
 from ...source.project.packages import packages_installed, packages_of_project
 from ...source.project.pins import installed_by, pins_of_project
@@ -34,6 +35,9 @@ WITH_EVERY_SET = {
     *("scipy", "rich", "sentencepiece", "tiktoken", "jinja2", "sympy", "networkx", "psutil", "setuptools", "google"),
 }
 
+# The first transformers that computes a family as Unsloth mends it in those before: Gemma 4's last layers have no keys
+# and values of their own, also without a cache.
+MENDED_BY_UNSLOTH = {"gemma4": "5.5.2"}
 REMEMBERED = "source_python"  # a file of a validation's folder
 Say = Callable[[str], None]
 
@@ -160,7 +164,8 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     What porting reads counts as long as the script uses nothing that those releases don't have; else the newest set
     that has it all, within what the project pins; a note says so.
     """
-    dated = releases_of(source)
+    recipe = _recipe_of(source)
+    dated = dict(recipe.versions) if recipe is not None else {}
     uses = [use for text in project_sources(source) for use in uses_in(text)]
     floors = {library: floor for library in LIBRARIES if (floor := _floor(library, uses))}
     raw = _outputs(source, uses)
@@ -171,13 +176,13 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     bounded = any(sign not in (">=", ">", "!=") for each in pins.values() for sign, _ in each)
     if undated and not bounded and not _lacking(here, uses):
         return None, []
+    known = "newest table" not in says.get("trl", "newest table")
     asked: dict[str, list[tuple[str, str]]] = dict(pins)
     for text in project_sources(source):
         for release in plain_arguments(text).values():
             asked["trl"] = [*asked.get("trl", []), ("<", release)]
-        if (clash := clashes(text)) is not None:
+        if (clash := clashes(text, dated["trl"].partition(" ")[0] if known else "")) is not None:
             asked = _with_transformers(asked, [("<", clash)])
-    known = "newest table" not in says.get("trl", "newest table")
     if known:
         asked["trl"] = [("==", dated["trl"].partition(" ")[0])]
     older = False
@@ -185,7 +190,9 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
         release = dated["transformers"].partition(" ")[0]
         older = says["transformers"].endswith("the first that is known")  # than all of these is the pin
         pinned = older or f"transformers=={release}" in says["transformers"]
-        asked = _with_transformers(asked, [("==", release)] if pinned else pins_of(era_of(release)))
+        unsloth = re.search(r"^\s*(?:from|import) unsloth\b", program_text(source), re.MULTILINE) is not None
+        of_its_era = [*pins_of(era_of(release)), *_loads(recipe, release, unsloth=unsloth)]
+        asked = _with_transformers(asked, [("==", release)] if pinned else of_its_era)
     if not older and "newest table" not in says.get("accelerate", "newest table"):  # which decides the order of rows
         asked["accelerate"] = [("==", dated["accelerate"].partition(" ")[0])]
     chosen = _chosen(uses, asked, pins)
@@ -199,6 +206,17 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
     if all(here.get(library) == found[library] for library in ("trl", "transformers", "peft")):
         return None, told
     return wanted_for(found, why), told
+
+
+def _loads(recipe: Recipe | None, release: str, *, unsloth: bool) -> list[tuple[str, str]]:
+    """The lower bound that the models of a script set which is dated by `release`: the first that loads them all."""
+    found = []
+    for each in (recipe, *recipe.others) if recipe is not None else ():
+        family = find_family(hub_id=str(each.known("model.id", "")))
+        first = first_release_of(family, str(each.known("model.id"))) if family is not None else ""
+        if family is not None and first and key(first) <= key(release):
+            found.append(MENDED_BY_UNSLOTH.get(family.name, first) if unsloth else first)
+    return [(">=", max(found, key=key))] if found else []
 
 
 def _chosen(

@@ -109,6 +109,27 @@ def test_a_bound_of_the_project_that_goes_against_the_scripts_own_pin_is_let_go(
     assert wanted.pins["transformers"].startswith("4.49.") and key(wanted.pins["peft"]) < (0, 16)
 
 
+@pytest.mark.parametrize(
+    ("above", "load", "release"),
+    [
+        ("", "model = 'unsloth/gemma-4-E4B-it'", "5.5.0"),
+        # what Unsloth mends of the first release, the next ones do
+        (
+            "from unsloth import FastModel\n",
+            "model, tokenizer = FastModel.from_pretrained('unsloth/gemma-4-E4B-it')",
+            "5.5.3",
+        ),
+    ],
+)
+def test_a_release_of_the_day_loads_the_scripts_model(above: str, load: str, release: str, tmp_path: Path) -> None:
+    """Of its era an earlier one is nearer to that TRL, and doesn't have the model."""
+    script = tmp_path / "train.py"
+    trains = f"{load}\nSFTTrainer(model, train_dataset=rows).train()\n"
+    script.write_text(f"# pip install trl==0.24.0\n{above}from trl import SFTTrainer\n{trains}")
+    wanted, _ = wanted_releases(script)
+    assert wanted is not None and wanted.pins["transformers"] == release
+
+
 def test_a_pinned_transformers_is_the_one_that_runs(tmp_path: Path) -> None:
     """A looser file stands beside it; of its era a later one would fit, which wants another accelerate."""
     (tmp_path / "docker").mkdir()

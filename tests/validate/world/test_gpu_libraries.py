@@ -96,6 +96,15 @@ def test_a_script_for_gpus_runs_on_the_cpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
+def test_unsloth_makes_one_answer_of_a_pair() -> None:
+    """transformers 5.3 answers an older TRL `(False, None)`, which would import what isn't there."""
+    from porter.validate.torch_side.gpu_libraries.unsloth_parts.newer_transformers import without_versions
+
+    names = {"_mergekit_available": (False, None), "_vllm_available": (True, "0.9"), "_rich_available": True, "n": (0,)}
+    without_versions(names)
+    assert names == {"_mergekit_available": False, "_vllm_available": True, "_rich_available": True, "n": (0,)}
+
+
 def test_unsloths_uploads_are_two_of_transformers() -> None:
     from porter.validate.torch_side.gpu_libraries.unsloth import with_methods
 

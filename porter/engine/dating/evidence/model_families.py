@@ -8,12 +8,10 @@ A command of a README that was forgotten, or a keyword of old, asks for what can
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 
 from ....recipe import Value
-from ....runtime.facts.families import find_family, read_family
-from ....runtime.facts.family import Family
+from ....runtime.facts.families import find_family, first_release_of, read_family
 from ....runtime.facts.field_tables import version_key
 from ....source.launch.launched_with import given_by_launches
 from ....source.project.usual.model_names import usual_values_in
@@ -22,16 +20,6 @@ from ...script.training import Training, families
 
 PLACE = "model.id"
 FIRST = ("the first release with the models that it loads",)
-
-
-def first_release_of(family: Family, identifier: str) -> str:
-    """The first release of transformers that loads a model of the family: `4.51.0`; "" where all that are known do."""
-    own = [
-        str(release)
-        for pattern, release in family.table.get("since_of", {}).items()
-        if fnmatch(identifier.lower(), pattern)
-    ]
-    return max([*own, str(family.table.get("since", ""))], key=lambda release: version_key(release or "0"))
 
 
 def first_with_its_models(porting: Training) -> tuple[str, str] | None:

@@ -6,14 +6,16 @@ writes of tokens, classes, other models tells the family all the same; where not
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....runtime.facts.families import find_family
+from ....runtime.facts.families import families, find_family, first_release_of
 from ....runtime.facts.family import Family
+from ....runtime.facts.field_tables import version_key
 from ....source.project.other_models import foreign_name, is_known_without
 from .stand_in_tokens import is_llama_2
 
@@ -30,9 +32,7 @@ MEMBERS = {
     "qwen2": "Qwen/Qwen2.5-7B-Instruct",
     "qwen3": "Qwen/Qwen3-8B",
 }
-# The first releases of transformers that have a family.
-SINCE = {"llama3": (4, 33), "mistral": (4, 34), "qwen2": (4, 37), "gemma": (4, 38), "gemma2": (4, 42)}
-SINCE |= {"gemma3": (4, 50), "qwen3": (4, 51), "gemma4": (5, 0)}
+ROPE_THETA = "4.33.0"  # the first release that reads the base of Llama 3's rotary embedding
 
 # What stands in where a release doesn't have a family.
 BEFORE = {"gemma4": "gemma3", "gemma3": "gemma2", "gemma2": "gemma", "gemma": "llama2", "mistral": "llama2"}
@@ -97,12 +97,20 @@ def choose(
     """
     choice = _chosen(name, texts, project, asked, release)
     family = choice.family
-    if family == "llama3" or not release or release[:2] >= SINCE.get(family, (0,)):
+    if family == "llama3" or not release or release[:2] >= since(family):
         return choice
-    while release[:2] < SINCE.get(family, (0,)):
+    while release[:2] < since(family):
         family = BEFORE[family]
     numbers = ".".join(map(str, release[:2]))
     return _of(family, f"{choice.family} isn't in transformers {numbers}, which runs the source")
+
+
+@functools.cache
+def since(family: str) -> tuple[int, ...]:
+    """The first release of transformers that has a family: `(4, 51)`, `(0, 0)` for Llama 2."""
+    table = next((each for each in families() if each.name == family), None)
+    first = ROPE_THETA if family == "llama3" else first_release_of(table) if table is not None else ""
+    return version_key(first or "0")[:2]
 
 
 def _chosen(
@@ -126,7 +134,7 @@ def _chosen(
     own = "\n".join(texts)
     for where, text in (("the script", own), *_files(project)):
         for family, member, sign in _evidence(text):
-            if not release or release[:2] >= SINCE.get(family, (0,)):
+            if not release or release[:2] >= since(family):
                 return _of(family, f"{where} has {sign}", member)
         if written := FOREIGN_SIGNS.search(text):
             if where == "the script" and not re.search(r"\b[qv]_proj\b", text):
@@ -135,7 +143,7 @@ def _chosen(
                     f"({written[1] or written[2]}): --family NAME takes another, --model PATH a model of yours"
                 )
     guess = "llama3" if "bos_token" in own else "qwen2"
-    if release and release[:2] < SINCE[guess]:
+    if release and release[:2] < since(guess):
         guess = "llama2"
     return _of(guess, "a guess, since neither the script nor its folder tells the family: --family NAME says it")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import importlib
 import inspect
 import os
 import sys
@@ -22,6 +23,7 @@ from .....runtime.settings import unsloth_defaults
 from .....runtime.settings.post_init import OF_TRL
 from .....source.project.pins import pins_of_project
 from .grpo import with_own_loss
+from .newer_transformers import without_hub_token, without_versions
 
 OLDER_KEYWORDS = (
     *("dataset_text_field", "max_seq_length", "packing", "dataset_num_proc", "dataset_kwargs", "dataset_batch_size"),
@@ -99,6 +101,7 @@ def patch_trl(note: Callable[[str], None]) -> None:
         import transformers
         import trl
 
+        without_versions(vars(importlib.import_module("trl.import_utils")))
         trl.SFTTrainer  # noqa: B018 - loaded when it is looked up
     except (ImportError, RuntimeError):  # the script meets it itself, with its own line
         return
@@ -245,7 +248,7 @@ def of_unsloth(original: Any, note: Callable[[str], None]) -> Any:
                     setattr(args, name, None if whole and not done else length)
             evaluate_by_training(args)
             kwargs = with_labels(kwargs, tokenizer)
-            super().__init__(model, args, *positional, **kwargs)
+            super().__init__(model, without_hub_token(args), *positional, **kwargs)
 
     # transformers and TRL read which keywords a trainer takes.
     SFTTrainer.__signature__ = inspect.signature(original)
