@@ -17,6 +17,7 @@ import numpy as np
 
 from ....runtime.facts.field_tables import version_key
 from ...comparing.trace import IGNORED, Row
+from . import sampling_losses
 
 NOTE = "the port trained on the completions that the source sampled: sampling itself was not compared"
 ROUNDED = (
@@ -45,7 +46,7 @@ def watch_source(
 
     `rounded` is called when advantages that were nothing but rounding have been set to 0.
 
-    TRL 0.14, whose loss samples by itself, and the RLOO of before 0.22, which has a loop of its own, aren't watched.
+    The RLOO of before TRL 0.22, which has a loop of its own, isn't watched.
     """
     for kind in ("grpo", "rloo"):
         try:
@@ -54,7 +55,10 @@ def watch_source(
         except (ImportError, AttributeError):
             continue
         samples = sampling_of(trainer)
-        if samples is None or version_key(import_module("trl").__version__) < FIRST:
+        if samples is None:
+            continue
+        if version_key(import_module("trl").__version__) < FIRST:
+            sampling_losses.watch(module, trainer, began, *_of_losses(sampled, trained, rounded))
             continue
         for name in SHUFFLES:
             if hasattr(module, name):
@@ -65,6 +69,20 @@ def watch_source(
         _watch(trainer, samples, began, sampled, trained)
         scores = SCORED if SCORED in vars(trainer) else BATCH
         setattr(trainer, scores, levelled(getattr(trainer, scores), latest, rounded))
+
+
+def _of_losses(
+    sampled: Callable[..., None], trained: Callable[[Any], None], rounded: Callable[[], None]
+) -> tuple[Callable[[dict[str, Any]], None], Callable[[Any, int], None]]:
+    def rows(found: dict[str, Any]) -> None:
+        sampled(*of_scored(found))
+        trained(found)
+
+    def scored(rewards: Any, generations: int) -> None:
+        if all_but_equal(rewards, generations):
+            rounded()
+
+    return rows, scored
 
 
 def sampling_of(trainer: Any) -> str | None:
