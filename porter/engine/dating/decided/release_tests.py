@@ -29,6 +29,7 @@ from ...settling.kept_branch import keep_block
 from ...steps.step import Phase, step
 from .decided_tries import decided_tries
 from .taken_keywords import asked_class, kept_by_release, takes
+from .version_tests import version_tests
 
 ASKS = re.compile(r"\bsignature\(|\bgetfullargspec\(|__dataclass_fields__|\bfields\(|co_varnames|\bhasattr\(")
 
@@ -45,6 +46,7 @@ def answer_release_tests(porting: Training) -> bool:
     tries = decided_tries(porting)
     found = dict(_answers(module, porting.versions)) if ASKS.search(module.text) is not None else {}
     kept = dict(kept_by_release(module, porting.versions)) if ASKS.search(module.text) is not None else {}
+    found |= dict(version_tests(module, porting.versions))
     if found or tries or kept:
         facts = facts_of(module)
         module.memory.clear()
