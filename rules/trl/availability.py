@@ -47,5 +47,5 @@ def _set_to(porting: Porting, node: cst.CSTNode) -> cst.BaseExpression | None:
     given = set_by_name(module, node)
     if len(given) < 3 or not isinstance(given[1], cst.SimpleString) or not isinstance(module.parents[node], cst.Expr):
         return None
-    asked = f"{module.qualified(given[0]) or ''}.{given[1].evaluated_value}"
+    asked = f"{module.qualified(given[0]) or ''}.{given[1].evaluated_value!s}"
     return given[2] if ANSWER.fullmatch(asked) else None
