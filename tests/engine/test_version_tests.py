@@ -117,4 +117,4 @@ def test_a_release_that_is_known_in_part() -> None:
     versions = {"transformers": "4.46 (of the day of TRL 0.12)"}
     for asked, known in (('Version("4.46.2")', []), ('Version("4.47.dev0")', [False]), ('Version("4.45.2")', [True])):
         module = parse_module(f"{text.format(asked)}b = 'x' if a else 'y'\n".encode(), "train.py")
-        assert [answer for _, answer in version_tests(module, versions)] == 2 * known
+        assert [answer for _, answer in version_tests(module, versions, ())] == 2 * known

@@ -21,8 +21,9 @@ from ....source.module import Module
 from ....source.values import DECIDED
 from ...packs.facts import note_facts
 from ...script.dead_blocks import DECIDED_TRIES
+from ...script.fill_from_tables import trainer_libraries
 from ...script.porting import Porting
-from ...script.sites import facts_of
+from ...script.sites import absent_packages, facts_of
 from ...script.training import Training
 from ...settling.decisions import decide
 from ...settling.kept_branch import keep_block
@@ -46,7 +47,8 @@ def answer_release_tests(porting: Training) -> bool:
     tries = decided_tries(porting)
     found = dict(_answers(module, porting.versions)) if ASKS.search(module.text) is not None else {}
     kept = dict(kept_by_release(module, porting.versions)) if ASKS.search(module.text) is not None else {}
-    found |= dict(version_tests(module, porting.versions))
+    gone = trainer_libraries(porting.packs) & absent_packages(module)
+    found |= dict(version_tests(module, porting.versions, gone))
     if found or tries or kept:
         facts = facts_of(module)
         module.memory.clear()

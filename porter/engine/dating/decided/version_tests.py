@@ -4,14 +4,14 @@ kind = "dtype" if int(transformers.__version__.split(".")[0]) >= 5 else "torch_d
 if Version(trl.__version__) >= Version("0.12"):
     kwargs["processing_class"] = tokenizer
 
-The TPU machine has no TRL, and other releases of transformers and PEFT. What runs there with these is decided there:
-of them a test is answered that chooses nothing but settings.
+The TPU machine has other releases of what a port uses. What runs there with these is decided there: of them a test is
+answered that chooses nothing but settings.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from ....source.module import Module
 from ....source.scopes import inside
 from ....source.values import COMPARISON, Unknown, evaluate
 from ...script.fill_from_tables import plain_version
+from ...script.sites import is_of_gpu_library
 from ...settling.decisions import condition
 
 READS = re.compile(r"__version__|\bversion\(")
@@ -33,7 +34,6 @@ PARSES = (
     "looseversion.LooseVersion",
 )
 METADATA = ("importlib.metadata.version", "importlib_metadata.version")
-GONE = ("trl",)  # no line of a port asks an installed one
 SETS = ("update", "setdefault", "pop", "append")
 PLAIN = ("dict", "list", "str", "int", "float", "bool", "len")
 SAYS = re.compile(r"print|(?:\w+\.)*(?:info|debug|warning)")
@@ -61,8 +61,11 @@ class _Release:
         return one, two
 
 
-def version_tests(module: Module, versions: Mapping[str, str]) -> Iterator[tuple[cst.BaseExpression, bool]]:
-    """Every comparison of an installed release with one that is written down, and what it is."""
+def version_tests(
+    module: Module, versions: Mapping[str, str], gone: Collection[str]
+) -> Iterator[tuple[cst.BaseExpression, bool]]:
+    """Every comparison of an installed release with one that is written down, and what it is; `gone`: libraries that no
+    line of a port asks."""
     if READS.search(module.text) is None:
         return
     for node in module.parents:
@@ -74,7 +77,7 @@ def version_tests(module: Module, versions: Mapping[str, str]) -> Iterator[tuple
         except (Unknown, TypeError):
             continue
         if answer is not None and reader.asked:
-            if reader.asked <= {*GONE} or _chooses_settings(module, node):
+            if reader.asked <= {*gone} or _chooses_settings(module, node):
                 yield node, answer
                 yield from ((use, answer) for use in _conditions(module, node))
 
@@ -275,11 +278,15 @@ def _sets(module: Module, line: cst.CSTNode) -> bool:
 
 
 def _is_plain(module: Module, value: cst.BaseExpression) -> bool:
-    """Whether a value asks no library but torch for anything, or is an object of settings."""
+    """Whether a value asks no library of the port for anything, or is an object of settings."""
     for node in inside(value):
         if isinstance(node, cst.Call):
             name = module.qualified(node.func) or module.code(node.func)
             root = name.partition(".")[0]
-            if root != "torch" and name not in PLAIN and not (root in LIBRARIES and name.endswith(SETTINGS)):
+            if (
+                not is_of_gpu_library(module, node.func)
+                and name not in PLAIN
+                and not (root in LIBRARIES and name.endswith(SETTINGS))
+            ):
                 return False
     return True
