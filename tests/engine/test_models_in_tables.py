@@ -46,6 +46,17 @@ WAYS: dict[str, tuple[dict[str, str], str, str]] = {
         "M.A.value",
     ),
     "a function of its own": ({}, "def get():\n    return {'id': 'THE_ID'}\nc = get()", "c['id']"),
+    "a method's, that an object holds": (
+        {},
+        "class T:\n    def __init__(self):\n        self.c = self.read()\n\n    def read(self):\n"
+        "        c = {'model': {'name': 'THE_ID'}}\n        return c\nt = T()",
+        "t.c['model']['name']",
+    ),
+    "a table that an object holds": (
+        {"config.py": "class T:\n    def __init__(self):\n        self.c = {'id': 'THE_ID'}\n"},
+        "from config import T\nt = T()",
+        "t.c['id']",
+    ),
     "set later": ({}, "c = {'lr': 1e-4}\nc['id'] = 'THE_ID'", "c['id']"),
     "of two": ({}, "a = {'id': 'THE_ID'}\nc = a | load()", "c['id']"),
     "with attributes": (

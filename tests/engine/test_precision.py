@@ -178,6 +178,33 @@ def test_what_is_quantised_when_it_runs_is_float32_where_it_is_not(
     assert f'"Qwen/Qwen2.5-0.5B", mesh{expected}' in " ".join(found.after.split())
 
 
+IF_QUANTISED = ', dtype=kw.get("torch_dtype", "bfloat16" if kw.get("quantization_config") is not None else "float32"), '
+
+
+@pytest.mark.parametrize(
+    ("quantised", "pins", "expected"),
+    [
+        ('    kw["quantization_config"] = config', OLDER, IF_QUANTISED),
+        ("    kw.update(quantization_config=config)", OLDER, IF_QUANTISED),
+        ('    kw["quantization_config"] = config', NEWER, ', dtype=kw.get("torch_dtype"), '),
+    ],
+)
+def test_a_dictionary_that_may_lack_a_type_has_the_one_of_what_it_quantises(
+    tmp_path: Path, quantised: str, pins: str, expected: str
+) -> None:
+    """It was float32 for the quantised base, too: other numbers, in twice the memory."""
+    lines = 'import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument("--four", action="store_true")\n'
+    lines += "args = parser.parse_args()\nfrom peft import LoraConfig, get_peft_model\n"
+    lines += "from transformers import BitsAndBytesConfig\n"
+    lines += 'config = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4")\n'
+    lines += f"kw = {{}}\nif args.four:\n{quantised}\n"
+    lines += "else:\n    kw['torch_dtype'] = torch.float32\n"
+    lines += 'model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-0.5B", **kw)\n'
+    lines += 'model = get_peft_model(model, LoraConfig(target_modules=["q_proj"]))\n'
+    found = ported(tmp_path, lines, pins)
+    assert f'"Qwen/Qwen2.5-0.5B", mesh{expected}' in " ".join(found.after.split())
+
+
 OFF = "where that is False, transformers holds the base in 4 bits all the same, and so does the port"
 MADE = "BitsAndBytesConfig(load_in_4bit=args.four)"
 

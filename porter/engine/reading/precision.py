@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import libcst as cst
@@ -63,6 +64,7 @@ def _read_types(porting: Training) -> None:
                 porting.change_fate(f".{keyword}", fate="changed", target=target, reason=PREPARED)
         return
     if dtype is not None and weights is None and not dtype.is_literal(None, "auto"):
+        dtype = _unless_quantised(porting, dtype, held)
         chosen = chosen_type(porting, porting.model, dtype)
         porting.fill({"model.weights": Value("expression", chosen, dtype.origin)})
         return
@@ -112,6 +114,25 @@ def _read_types(porting: Training) -> None:
             reason = "float32 weights, bfloat16 products, as autocast computes"
             porting.change_fate(".bf16", fate="changed", target="rt.load_model(dtype=, compute_dtype=)", reason=reason)
     porting.fill(values)
+
+
+def _unless_quantised(porting: Training, dtype: Value, held: Value | None) -> Value:
+    """The type of a dictionary that may lack it: what transformers 4 loads without one depends on whether it quantises.
+
+    `kw.get("torch_dtype", "float32")` → `kw.get("torch_dtype", "bfloat16")`
+    """
+    site, lacking = porting.model, "'float32')"
+    argument = site.argument(*type_keywords(porting.packs)) if site is not None else None
+    code = (dtype.text or dtype.code).replace('"float32")', lacking)
+    if held is None or held.is_literal(None) or argument is None or argument.certain or unsaid_type(porting, site):
+        return dtype
+    if not code.endswith(lacking) or not _none_is_float32(porting):
+        return dtype
+    when = quantises_when_run(porting, held) if not held.known else ""
+    other = choice(when, '"bfloat16"', '"float32"') if when else '"bfloat16"'
+    _say_codes(porting, f"{CODES}, which transformers 4 makes of a checkpoint where no type is said")
+    code = f"{code.removesuffix(lacking)}{other})"
+    return replace(dtype, code=code, text=code)
 
 
 def _read_cast(porting: Training) -> None:

@@ -141,7 +141,7 @@ class _Finder(Settings):
                 return self.of(default or node.args[0], place, depth + 1) if default or node.args else None
             if (returned := self.result(node, place)) is not None:
                 return self.of(*returned, depth + 1)
-        entry = self.entry(node, place, depth)
+        entry = self.entry(node, place, depth) if not self.in_files(node) else None
         if entry is not None and not isinstance(entry[0], ast.Dict):
             return self.of(*entry, depth + 1)
         if (option := option_of(node)) and (held := one_of(self.texts(option))) is not None:
@@ -154,6 +154,11 @@ class _Finder(Settings):
         if module is not None and module[1] == "" and len(path) == 1:
             return self.named(path[0], module[0], depth + 1)
         return self.of_setting(owner_name, path, place, depth) or self.otherwise(node, path, place, depth)
+
+    def in_files(self, node: ast.expr) -> bool:
+        """Whether a file of settings has what is asked of an object that holds them: `self.config["model"]["name"]`."""
+        keys = keys_of(node)
+        return keys is not None and len(keys[1]) > 1 and bool(self.texts(keys[1][1:]))
 
     def otherwise(self, node: ast.expr, path: list[str], place: str, depth: int) -> tuple[str, str] | None:
         """What is taken where no settings have a path, `config.get("model", DEFAULT)`; the text of an Enum's member."""

@@ -8,7 +8,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from .trees import declarations_of, functions_of, has_class, items_set_in, returned_by, set_to_in, unpacked_in
+from .trees import (
+    declarations_of,
+    functions_of,
+    has_class,
+    held_by_objects,
+    items_set_in,
+    returned_by,
+    set_to_in,
+    unpacked_in,
+)
 
 DEEPEST = 12  # tables in tables, and names that lead to one another
 Entry = tuple[ast.expr, str]  # an expression, and the module in which it stands
@@ -91,6 +100,8 @@ class Tables:
             module = self.imported(node.value.id, place)
             if module is not None and not module[1]:
                 return self._named_table(node.attr, module[0], depth + 1)
+            if (held := self._held(node.value.id, node.attr, place)) is not None:
+                return self.table(*held, depth + 1)
         found = self.entry(node, place, depth + 1)
         return self.table(*found, depth + 1) if found is not None else None
 
@@ -137,19 +148,28 @@ class Tables:
 
     def _result_of_method(self, owner: str, name: str, place: str) -> Entry | None:
         """The one expression that a method returns: of `self`, of a class of the project or of an object of one."""
+        home, classes = self._classes(owner, place)
+        methods = [
+            each for node in classes for each in node.body if isinstance(each, ast.FunctionDef) and each.name == name
+        ]
+        value = returned_by(methods[0]) if len(methods) == 1 else None
+        return (value, home) if value is not None else None
+
+    def _held(self, owner: str, name: str, place: str) -> Entry | None:
+        """What an attribute holds whose only value is a call's or a table: `self.config = self.read()`."""
+        home, classes = self._classes(owner, place)
+        values = [value for node in classes for value in held_by_objects(node).get(name, ())]
+        one = len({ast.dump(value) for value in values}) == 1 and isinstance(values[0], ast.Call | ast.Dict)
+        return (values[0], home) if one else None
+
+    def _classes(self, owner: str, place: str) -> tuple[str, list[ast.ClassDef]]:
+        """The classes of the project that `self`, a class or an object of one may be, and their module."""
         made = set_to_in(self.trees[place], owner)
         if len(made) == 1 and isinstance(made[0], ast.Call) and isinstance(made[0].func, ast.Name):
             owner = made[0].func.id
         home, named = (place, "") if owner in ("self", "cls") else self._defined(owner, place) or (place, owner)
-        methods = [
-            each
-            for node in declarations_of(self.trees[home])
-            if isinstance(node, ast.ClassDef) and named in ("", node.name)
-            for each in node.body
-            if isinstance(each, ast.FunctionDef) and each.name == name
-        ]
-        value = returned_by(methods[0]) if len(methods) == 1 else None
-        return (value, home) if value is not None else None
+        found = [node for node in declarations_of(self.trees[home]) if isinstance(node, ast.ClassDef)]
+        return home, [node for node in found if named in ("", node.name)]
 
     def _at_key(self, node: ast.expr, place: str, key: str | int, depth: int) -> Entry | None:
         """What a table holds at a key: what stands last."""

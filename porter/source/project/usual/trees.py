@@ -137,6 +137,17 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
                 yield target.attr, value
 
 
+@lru_cache(256)
+def held_by_objects(node: ast.ClassDef) -> dict[str, list[ast.expr]]:
+    """What the methods of a class set attributes of `self` to."""
+    found: dict[str, list[ast.expr]] = {}
+    for part in (each for each in ast.walk(node) if isinstance(each, ast.Assign)):
+        for target in part.targets:
+            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self":
+                found.setdefault(target.attr, []).append(part.value)
+    return found
+
+
 @lru_cache(MODULES)
 def functions_of(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     """The functions at the top of a module, and what stands in them; of one name the last."""
