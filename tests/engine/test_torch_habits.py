@@ -1,6 +1,8 @@
 """What scripts do to a torch model around training, because a notebook did: each goes or has its counterpart."""
 
-from .porting import check_becomes, port
+import pytest
+
+from .porting import check_becomes, errors, port
 
 HEAD = """from datasets import load_dataset
 from accelerate import Accelerator
@@ -84,6 +86,22 @@ def test_the_state_may_be_asked_for_with_a_default() -> None:
     ported = port(HEAD + LOAD + WRAP + TRAIN + LAST + asked)
     assert ported.status == "ported", ported.findings
     assert 'getattr(getattr(trainer.training_hooks, "state", None), "log_history", [])' in ported.after
+
+
+@pytest.mark.parametrize(
+    ("lines", "stays"),
+    [
+        ("{train}trainer.optimizer = None\n", True),
+        ("trainer.optimizer = None\n{train}", False),
+        ("{train}trainer.optimizer = other\n", False),
+        ("for _ in range(2):\n    {train}    trainer.optimizer = None\n", False),
+    ],
+)
+def test_an_optimizer_that_is_let_go_behind_the_training(lines: str, stays: bool) -> None:
+    """In front of it None asks the Trainer for a new one."""
+    ported = port(HEAD + LOAD + WRAP + TRAIN + lines.format(train="trainer.train()\n"))
+    assert any("trainer.optimizer" in error for error in errors(ported)) is not stays
+    assert "trainer.optimizer = " in ported.after
 
 
 def test_an_attribute_asked_for_without_its_name_is_no_crash() -> None:

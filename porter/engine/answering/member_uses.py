@@ -28,10 +28,13 @@ from .generation_settings import answer_guard, is_setting, keep_setting, read_co
 from .held_uses import replace_held
 from .python_rules import answer, in_turn
 from .scoped_names import named_at
+from .written_over import write_over
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
 QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})
 
+# What is set to None behind the training.
+LET_GO = frozenset({"@trainer.optimizer=", "@trainer.lr_scheduler=", "@trainer.model="})
 
 QUOTES = "\"'"
 
@@ -207,7 +210,7 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
         new = new[1:-1]
     new, imports = _apart(porting, rule, new)
     porting.imports.update(imports)
-    porting.edit(start, end, new, rule.id, rule.reason)
+    write_over(porting, (start, end), new, rule.id, rule.reason)
     if rule.fix:
         porting.find(rule.id, "warning", f"{code} is {new} now.", rule.fix, line, column)
 
@@ -326,6 +329,16 @@ def _is_taken(porting: Porting, node: cst.CSTNode) -> bool:
     return isinstance(rule, SiteRule) or (rule is not None and rule.action == "remove")
 
 
+def _is_let_go(porting: Training, use: Use) -> bool:
+    """`trainer.optimizer = None` behind the training, for memory: Tunix's trainer holds its optimizer by that name."""
+    module = porting.module
+    line = module.parents[module.parents[use.outer]]
+    if use.match not in LET_GO or not isinstance(line, cst.Assign) or module.code(line.value) != "None":
+        return False
+    trains = [module.span(one.name)[0] for one in role_uses(porting, "trainer") if one.match == "@trainer.train()"]
+    return bool(trains) and not module.loops(use.name) and max(trains) < module.span(use.name)[0]
+
+
 def _unknown(porting: Porting, use: Use) -> None:
     """Name a use that no rule knows; reading a model's config is harmless, everything else needs a person."""
     module = porting.module
@@ -337,6 +350,8 @@ def _unknown(porting: Porting, use: Use) -> None:
     if "__class__" in use.chain.split("."):
         return  # every object has one
     if use.match == "@trainer.model" and not _is_elsewhere_read(module, use.outer):
+        return
+    if use.role == "trainer" and _is_let_go(porting, use):
         return
     if use.match == "@trainer.model" and _is_taken(porting, use.outer):
         return
