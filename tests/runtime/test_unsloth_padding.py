@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from porter import runtime as rt
 from porter.runtime.batches.sft_batches import SFTBatches
+from porter.runtime.models.load_model import ModelInfo
 from porter.validate.stand_ins.models.stand_in_tokenizer import write_tokenizer
 from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
 from porter.validate.torch_side.gpu_libraries.unsloth_parts.padding import set_padding
@@ -20,7 +22,8 @@ MANY = [f"<|reserved_special_token_{number}|>" for number in range(3)]
 
 
 def model(rows: int = 512, **config: Any) -> Any:
-    return SimpleNamespace(porter=SimpleNamespace(config={"vocab_size": rows, **config}, vocabulary=None))
+    held = json.dumps({"model_type": "llama", "vocab_size": rows, **config})
+    return SimpleNamespace(porter=ModelInfo("a/b", "", SimpleNamespace(), held))  # type: ignore[arg-type]
 
 
 def padded(added: list[str], release: str, rows: int = 512, config: dict[str, Any] | None = None, **own: Any) -> str:
@@ -105,3 +108,22 @@ def test_ends_are_trained(release: str | None, trained: str) -> None:
     )
     (batch,) = batches
     assert trained_text(tokenizer, batch["labels"][0][:4]) == trained
+
+
+@pytest.mark.parametrize("release", ["2024.8", "2024.9", "2025.3.19", "2026.8.19"])
+@pytest.mark.parametrize(
+    ("own", "declared", "told"),
+    [("</s>", None, True), (None, 7, True), ("<pad>", None, True), ("<pad>", 7, False)],
+)
+def test_the_models_settings_are_told(own: str | None, declared: int | None, told: bool, release: str) -> None:
+    """They are saved with the model, and scripts ask whether both are one."""
+    made, other = byte_tokenizer(pad_token=own), byte_tokenizer(pad_token=own)
+    trained = model(pad_token_id=declared, eos_token_id=None)
+    settings = SimpleNamespace(vocab_size=512, pad_token_id=declared, eos_token_id=None)
+    apart = SimpleNamespace(config=settings, generation_config=SimpleNamespace(pad_token_id=None))
+    rt.pad_as_unsloth(made, trained, release)
+    set_padding(other, apart, release)
+    assert rt.model_config(trained).pad_token_id == settings.pad_token_id == (made.pad_token_id if told else declared)
+    given = json.loads(trained.porter.generation_json)
+    assert given.get("pad_token_id") == apart.generation_config.pad_token_id
+    assert (given == {}) is (not told or release == "2024.8")

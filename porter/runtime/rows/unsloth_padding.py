@@ -7,7 +7,9 @@ stop; Unsloth's loads therefore take another token. Which one follows `patch_tok
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..facts.field_tables import version_key
@@ -37,19 +39,38 @@ BEGINNINGS: tuple[tuple[tuple[int, ...], tuple[str, ...]], ...] = (
 COUNTS_THREE = (2024, 9)  # before, the token added last of all those, if there are three
 LEAVES_VISION = (2026, 3)  # to 2026.6: no token for images pads a text
 HEALS = (2026, 7)  # no end token is taken
+GENERATES = (2024, 9)  # generation_config.json is told, too
 
 
 def pad_as_unsloth(tokenizer: Any, model: Any, release: str) -> Any:
     """The tokenizer, with the padding token that `release` ("2025.3.19") of Unsloth gives it, in place.
 
-    One that pads with a token of its own stays as it is. ValueError where none of its tokens will do and the model's
-    embedding has no row for a new one: Unsloth's own run ends there, at the first padding or at once.
+    One that pads with a token of its own stays as it is. The model's settings get the token, too, where it is new or
+    they have none: they are saved with it. ValueError where none of its tokens will do and the model's embedding has
+    no row for a new one: Unsloth's own run ends there, at the first padding or at once.
     """
-    version, rows = version_key(release), check_vocabulary(model)
+    version = version_key(release)
+    changed = _give_padding(tokenizer, model, version)
+    if changed or model.porter.config.get("pad_token_id") is None:
+        _declare(model, tokenizer.pad_token_id, in_generation=version >= GENERATES)
+    return tokenizer
+
+
+def _declare(model: Any, number: int, *, in_generation: bool) -> None:
+    """Tell the model's own settings of the token."""
+    info, told = model.porter, {"pad_token_id": number}
+    generation = {**json.loads(info.generation_json), **(told if in_generation else {})}
+    held = json.dumps({**info.config, **told})
+    model.porter = replace(info, config_json=held, generation_json=json.dumps(generation))
+
+
+def _give_padding(tokenizer: Any, model: Any, version: tuple[int, ...]) -> bool:
+    """Give the tokenizer another padding token where it has none of its own; whether it got one."""
+    rows = check_vocabulary(model)
     vision = VISION if LEAVES_VISION <= version < HEALS else ()
     outside = version >= HEALS and tokenizer.pad_token is not None and tokenizer.pad_token_id >= rows
     if tokenizer.pad_token not in (None, tokenizer.eos_token, *vision) and not outside:
-        return tokenizer
+        return False
     added = [str(token) for _, token in sorted(tokenizer.added_tokens_decoder.items(), reverse=True)]
     beginnings = [each for each in next(names for since, names in BEGINNINGS if version >= since) if each not in vision]
     if version >= HEALS:
@@ -63,7 +84,7 @@ def pad_as_unsloth(tokenizer: Any, model: Any, release: str) -> Any:
         candidates = [choice(added, beginnings) or tokenizer.unk_token]
     found = next((each for each in candidates if each and _is_single(tokenizer, each, rows)), None)
     tokenizer.add_special_tokens({"pad_token": found or _new_name(tokenizer, rows)})
-    return tokenizer
+    return True
 
 
 def _several(ids: Any) -> list[Any]:

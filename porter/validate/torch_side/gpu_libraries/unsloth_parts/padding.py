@@ -31,6 +31,8 @@ def set_padding(tokenizer: Any, model: Any, release: str) -> None:
     if day >= (2026, 7) and good and tokenizer.pad_token_id >= rows:
         good = False
     if good:
+        if model.config.pad_token_id is None:
+            _declare(model, tokenizer.pad_token_id, day)
         return
     decoder = tokenizer.added_tokens_decoder
     tokens = [decoder[number].content for number in sorted(decoder)][::-1]
@@ -42,9 +44,14 @@ def set_padding(tokenizer: Any, model: Any, release: str) -> None:
         while chosen in tokenizer.get_vocab():
             chosen = "<" + chosen + ">"
     tokenizer.add_special_tokens({"pad_token": chosen})
-    model.config.pad_token_id = tokenizer.pad_token_id
-    if getattr(model, "generation_config", None) is not None:
-        model.generation_config.pad_token_id = tokenizer.pad_token_id
+    _declare(model, tokenizer.pad_token_id, day)
+
+
+def _declare(model: Any, number: int, day: tuple[int, ...]) -> None:
+    """Tell the model's own settings of the token."""
+    model.config.pad_token_id = number
+    if day >= (2024, 9) and getattr(model, "generation_config", None) is not None:
+        model.generation_config.pad_token_id = number
 
 
 def _fits(tokenizer: Any, token: str, rows: int) -> bool:
