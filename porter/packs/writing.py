@@ -15,6 +15,7 @@ from ..engine.script.following.held_devices import holds_devices
 from ..engine.script.porting import MESH, TRAINER, TRAINING
 from ..engine.script.sites import read_site
 from ..engine.tokens.numpy_tokens import settle_inputs, settle_outputs, settle_places
+from ..target.mesh import mesh_code
 from ..text.expressions import quoted
 from ..text.layout import Arg, Call, render
 
@@ -32,6 +33,7 @@ __all__ = [
     "mark_at",
     "mark_of",
     "member_rules",
+    "mesh_code",
     "named_at",
     "quoted",
     "read_site",

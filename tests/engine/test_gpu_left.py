@@ -322,3 +322,24 @@ def test_memory_is_told_where_the_port_comes_to_it(before: str, said: bool) -> N
     line = f"{before}sys.argv.append(torch.cuda.max_memory_allocated())\n"
     found = port(sft_script(line, imports="import sys\nimport torch"))
     assert any("is 0 in the port" in finding.message for finding in found.findings) is said
+
+
+TRIES = "try:\n    tuned = {}\n    tuned.save_pretrained('whole')\nexcept Exception as error:\n    print(error)\n"
+LOAD = "AutoModelForCausalLM.from_pretrained('facebook/opt-125m'{})"
+
+
+@pytest.mark.parametrize("load", [LOAD.format("") + ".to('cuda')", LOAD.format(", device_map={'': 0}")])
+def test_a_model_of_torchs_in_a_try_is_on_the_host(load: str) -> None:
+    imports = "from transformers import AutoModelForCausalLM"
+    found = port(sft_script(imports=imports, after="trainer.train()\n" + TRIES.format(load)))
+    assert '.to("cpu")' in found.after or 'device_map="cpu"' in found.after, found.after
+    assert "on the host's CPU" in str(found.findings)
+
+
+def test_a_try_that_takes_what_bitsandbytes_raises_is_said() -> None:
+    imports = "from transformers import AutoModelForCausalLM, BitsAndBytesConfig"
+    load = LOAD.format(", quantization_config=BitsAndBytesConfig(load_in_4bit=True)")
+    found = port(sft_script(imports=imports, after="trainer.train()\n" + TRIES.format(load)))
+    (said,) = [finding for finding in found.findings if finding.rule == "TP536"]
+    assert said.severity == "warning" and "a `try` takes what torch raises here" in said.message
+    assert found.status == "ported"

@@ -61,3 +61,22 @@ def test_a_quantised_base_is_not_saved_whole() -> None:
     text = sft_script(imports=imports, between="model.save_pretrained('base')", trainer=", peft_config=LoraConfig(r=8)")
     found = port(text.replace(', dtype="bfloat16"', load))
     assert found.status == "partial" and "A quantised base is saved here" in str(found.findings)
+
+
+def test_a_second_stage_prepares_a_base_of_its_own() -> None:
+    imports = IMPORTS + (
+        "from peft import LoraConfig, PeftModel, get_peft_model, prepare_model_for_kbit_training\n"
+        "from trl import DPOConfig, DPOTrainer\n"
+    )
+    second = (
+        "trainer.train()\ntrainer.save_model('sft')\n"
+        "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\n"
+        "model = prepare_model_for_kbit_training(model)\n"
+        "model = PeftModel.from_pretrained(model, 'sft', is_trainable=True)\n"
+        "trainer = DPOTrainer(model, ref_model=None, args=DPOConfig('dpo'), train_dataset=rows)\ntrainer.train()\n"
+    )
+    adapters = "model = get_peft_model(model, LoraConfig(r=8))"
+    found = port(sft_script("rows = load_dataset('me/pairs')", imports=imports, between=adapters, after=second))
+    said = [finding.message for finding in found.findings if finding.rule in ("TP202", "TP204")]
+    assert not any("get_peft_model" in message for message in said), said
+    assert found.after.count("rt.load_model(") == 2 and "rt.apply_adapter(model, 'sft', mesh" in found.after

@@ -232,8 +232,30 @@ def _find_maker(module: Module, node: cst.BaseExpression) -> Binding | None:
         return None
     made = found[1] if len(found[1]) == 1 else _without_later(module, found[1], node)
     makers = made if len(made) == 1 else [item for item in made if not is_itself(module, item, node)]
-    makers = _without_adapters(module, makers, node)
+    makers = _without_adapters(module, _from_last_made(module, makers, node), node)
     return makers[0] if len(makers) == 1 and not may_not_run(module, makers[0], node) else None
+
+
+def _from_last_made(module: Module, makers: list[Binding], node: cst.BaseExpression) -> list[Binding]:
+    """The bindings but those in front of the last that surely runs before `node`, in its function, and makes the
+    variable's value anew: `model = load()`, not `model = get_peft_model(model, ...)`."""
+    if len(makers) < 2:
+        return makers
+    function, start = function_around(module, node), module.span(node)[0]
+    blocks = {item for item in module.ancestors(node) if isinstance(item, cst.BaseSuite | cst.Module)}
+    last = 0
+    for item in makers:
+        begin, end = module.span(item.node)
+        if end > start or begin < last or item.kind not in ("assign", "unpack"):
+            continue
+        if module.parents[module.statement(item.node)] in blocks and function_around(module, item.node) is function:
+            if _adapts(module, item, node) == "no":
+                last = begin
+    return [
+        item
+        for item in makers
+        if module.span(item.node)[0] >= last or function_around(module, item.node) is not function
+    ]
 
 
 # Of a binding: where a use has to end behind to have it (a parameter anywhere, what is assigned only behind the whole

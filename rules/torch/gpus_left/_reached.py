@@ -16,8 +16,11 @@ ENDING = re.compile(r"\braise\b|\b_?(?:exit|quit)\(")
 MAX_DEPTH = 4  # functions that call one another
 
 
-def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
-    """Whether the port surely comes to `node`, as far as conditions and functions of the file tell."""
+def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0, *, tried: bool = False) -> bool:
+    """Whether the port surely comes to `node`, as far as conditions and functions of the file tell.
+
+    `tried`: also in a `try` that takes what torch raises.
+    """
     module = porting.module
     if is_dead(module, node):
         return False
@@ -29,7 +32,7 @@ def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
         if isinstance(holder, cst.BooleanOperation) and below is holder.right:
             if ABOUT_GPUS.search(module.code(holder.left)):
                 return False
-        if isinstance(holder, cst.Try) and below is holder.body and _goes_on(porting, holder):
+        if isinstance(holder, cst.Try) and below is holder.body and not tried and _goes_on(porting, holder):
             return False
         if isinstance(holder, cst.IndentedBlock) and _left_before(porting, holder, below):
             return False
@@ -48,7 +51,7 @@ def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:
         return bool(uses)
     if not uses:  # another file calls the function that trains
         return any(function in module.ancestors(site.node) for site in porting.sites if site.role == "trainer")
-    return any(is_reached(porting, call, depth + 1) for call in calls)
+    return any(is_reached(porting, call, depth + 1, tried=tried) for call in calls)
 
 
 def is_called_no_more(porting: Porting, node: cst.CSTNode, depth: int = 0) -> bool:

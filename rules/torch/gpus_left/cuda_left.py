@@ -6,6 +6,8 @@ to them and no other rule has them. So does what a module of the project, which 
 `Scorer(path, device="cuda")`). It is "cpu:0" where the script reads a device's number (`device.split(":")[1]`); where
 that wouldn't do, or a question gives "cpu", the line is named. Calls that raise without CUDA (`torch.cuda.init()`), and
 loads that bitsandbytes quantises, are named.
+In a `try` that goes on, models get the CPU as well, and a load that bitsandbytes quantises is a warning: what stands
+behind it there isn't done.
 Why: a TPU machine's torch is built without CUDA, so that the port would end there.
 Example: `inputs = tokenizer(prompt, return_tensors="pt").to("cuda")`
 Use instead: `.to("cpu")`; for a model `rt.load_model` and `rt.generate`, which use the TPU
@@ -68,8 +70,23 @@ def name_cuda_left(porting: Porting) -> None:
         shown = code if len(code) <= 60 else f"{called}(...)" if len(called) <= 60 else f"{called[:57]}...(...)"
         message = f"{shown} needs a GPU, and the port comes here: torch raises on a TPU machine."
         porting.find(ID, "error", message, FIX, line, column)
+    _say_tried(porting)
     _say_memory(porting)
     say_device_parts(porting)
+
+
+def _say_tried(porting: Porting) -> None:
+    """That a `try` takes what a load raises that bitsandbytes quantises, and the port does without the model."""
+    module = porting.module
+    for call in module.calls:
+        name = module.qualified(call.func) or ""
+        if not name.endswith(".from_pretrained") or not _is_quantised(module, call) or _is_answered(porting, call):
+            continue
+        if is_reached(porting, call) or not is_reached(porting, call, tried=True):
+            continue
+        message = f"{module.code(call.func)}: bitsandbytes needs a GPU, and a `try` takes what torch raises here: "
+        message += "what the GPU run does with this model the port doesn't."
+        porting.find(ID, "warning", message, BY_RUNTIME, *module.location(call))
 
 
 def _say_memory(porting: Porting) -> None:
@@ -88,7 +105,9 @@ def _move_loads(porting: Porting) -> None:
     """What torch loads on a GPU it loads on the host's CPU, where that can be done; device maps for it alone go."""
     module = porting.module
     for call in module.calls:
-        if (place := _movable(module, call)) is None or not _ends_the_port(porting, call):
+        if (place := _movable(module, call)) is None or not (
+            _ends_the_port(porting, call) or _is_tried(porting, call, call)
+        ):
             continue
         porting.edit(*module.span(place), HOST, ID, REASON)
         message = f"{module.code(call.func)}: torch loads it on the host's CPU, where it is slow: a TPU isn't torch's."
@@ -100,9 +119,9 @@ def _move_to_host(porting: Porting) -> set[cst.Call]:
     """`.to("cuda")`, `.cuda()` and `device="cuda"` say the host's CPU, of a variable its value does; these calls."""
     module, moved = porting.module, set[cst.Call]()
     for call in module.calls:
-        if not _ends_the_port(porting, call):
-            continue
         method = call.func if isinstance(call.func, cst.Attribute) else None
+        if not (_ends_the_port(porting, call) or (method and _is_tried(porting, call, method.value))):
+            continue
         if method is not None and method.attr.value == "cuda":
             porting.edit(module.span(method.attr)[0], module.span(call)[1], "cpu()", ID, REASON)
         else:
@@ -161,6 +180,12 @@ def say_host(porting: Porting, place: cst.BaseExpression) -> None:
 
 def _ends_the_port(porting: Porting, call: cst.Call) -> bool:
     return _needs_gpu(porting.module, call) and not _is_answered(porting, call) and is_reached(porting, call)
+
+
+def _is_tried(porting: Porting, call: cst.Call, model: cst.BaseExpression) -> bool:
+    """Whether a model of torch's is loaded or moved in a `try` that takes what torch raises."""
+    asks = _needs_gpu(porting.module, call) and not _is_answered(porting, call)
+    return asks and stays_torchs(porting, model) and is_reached(porting, call, tried=True)
 
 
 def _needs_gpu(module: Module, call: cst.Call) -> bool:

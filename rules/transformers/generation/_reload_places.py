@@ -1,14 +1,18 @@
-"""Where a script may load a model again that the port loads with Tunix: where its mesh is, and what trains is done."""
+"""Where a script may load a model again that the port loads with Tunix: where its mesh is, and what trains is done.
+
+A function that is apart from the training, and from its mesh, makes a mesh of its own in front of the load.
+"""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from porter.packs.api import Porting
-from porter.packs.script import calls_of, function_around
+from porter.packs.script import calls_of, function_around, indentation
 from porter.packs.training import in_reach, is_behind
-from porter.packs.writing import MESH
+from porter.packs.writing import MESH, mesh_code
 
+OWN = ("meshes of functions that load a model again",)
 MAX_DEPTH = 4  # functions that call one another
 
 
@@ -39,12 +43,33 @@ def _is_behind_calls(porting: Porting, call: cst.Call) -> bool:
 
 
 def _is_apart(porting: Porting, call: cst.Call) -> bool:
-    """Whether a function that trains nothing loads the model for itself, and the mesh is the file's."""
+    """Whether a function that trains nothing loads the model for itself: with the file's mesh, or its own."""
     function = function_around(porting.module, call)
     trains = {function_around(porting.module, site.node) for site in porting.sites if site.role == "trainer"}
     if function is None or function in trains:
         return False
-    return has_mesh_of_file(porting) or (_has_mesh(porting, call) and _runs_behind(porting, function))
+    return has_mesh_of_file(porting) or not _has_mesh(porting, call) or _runs_behind(porting, function)
+
+
+def own_mesh(porting: Porting, call: cst.Call) -> str:
+    """The line, with the indentation behind it, that makes the mesh in front of a call's statement; "" where there is
+    one, of the file, of the trainer, or of another load in front of it."""
+    module = porting.module
+    if has_mesh_at(porting, call):
+        return ""
+    statement = module.statement(call)
+    porting.answers.setdefault(OWN, []).append(statement)
+    start = module.span(statement)[0]
+    return f"{porting.names.mesh} = {mesh_code(porting, porting.mesh)}\n{indentation(module.text, start)}"
+
+
+def has_mesh_at(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether the port has a mesh where `node` stands."""
+    module, made = porting.module, porting.answers.get(OWN, ())
+    if has_mesh_of_file(porting) or _has_mesh(porting, node):
+        return True
+    start, around = module.span(node)[0], {*module.ancestors(node)}
+    return any(module.span(line)[0] <= start and module.parents[line] in around for line in made)
 
 
 def _has_mesh(porting: Porting, node: cst.CSTNode) -> bool:

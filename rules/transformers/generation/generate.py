@@ -35,7 +35,7 @@ from ._generation import (
     settle_keywords,
     trained,
 )
-from ._reload_places import has_mesh_of_file
+from ._reload_places import has_mesh_at
 
 ID = "TP311"
 FILLS_UNSET = "5.0.0"  # the first transformers that fills any GenerationConfig with the checkpoint's settings
@@ -161,15 +161,14 @@ def _drop(porting: Porting, arguments: list[cst.Arg], argument: cst.Arg, others:
 
 def _settle_guards(porting: Porting, call: cst.Call) -> None:
     """`with torch.no_grad():` around the call is `with mesh:`; a decorator of that name goes."""
-    module, trainer = porting.module, porting.trainer
-    assert trainer is not None
+    module = porting.module
     for node in module.ancestors(call):
         if isinstance(node, cst.With):
             guards = [item for item in node.items if _is_guard(porting, item.item)]
             start, end = module.span(node.items[0].item)[0], module.span(node.items[-1])[1]
             if guards and not porting.covered(start):
                 kept = [module.code(item) for item in node.items if item not in guards]
-                reachable = in_reach(trainer.scope, module.scope(call)) or has_mesh_of_file(porting)
+                reachable = has_mesh_at(porting, node)
                 if not reachable and not kept:
                     porting.imports.add("import contextlib")
                 instead = [porting.names.mesh] if reachable else [] if kept else ["contextlib.nullcontext()"]

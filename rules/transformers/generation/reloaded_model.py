@@ -7,6 +7,7 @@ Why: transformers would load it with torch, and generate on the host's CPU.
 Example: `model = PeftModel.from_pretrained(base, "out")`
 Use instead: `model = rt.apply_adapter(base, "out", mesh)`
 Safety: exact. Where nothing of the file saves what is trained, an info says that the checkpoints are Orbax's.
+A function that the trainer's mesh isn't known to makes its own.
 What reads, lists or asks for a single checkpoint by transformers' name (`out/checkpoint-500`), behind the training or
 in a callback, is named: an error, a warning where it happens only if that is there.
 Other models that are loaded again stay torch's; where they generate, a warning (TP311) says so.
@@ -26,7 +27,7 @@ from porter.packs.writing import Rewrite, apply_rewrite, member_rules
 
 from ._generation import RELOADED
 from ._reload_arguments import QUANTISES, WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
-from ._reload_places import loads_again
+from ._reload_places import loads_again, own_mesh
 from ._reloaded_by_unsloth import LOADS, arguments_of_unsloth, path_of_unsloth, reloaded_tokenizer
 from .called_model import OUTPUTS, is_known_call
 from .shown_places import ATTRIBUTES, is_shown, shown_value
@@ -97,8 +98,11 @@ def _has_name_of_trained(porting: Porting, chain: _Chain) -> bool:
 
 def _write(porting: Porting, call: cst.Call, chain: _Chain) -> None:
     """Makes the changes that a chain has found."""
+    first, mesh = porting.module.span(porting.module.statement(call))[0], own_mesh(porting, call)
+    if mesh and all(start > first for start, _, _ in chain.edits):
+        porting.edit(first, first, mesh, ID, "the devices and their axes, for this function")
     for start, end, new in chain.edits:
-        porting.edit(start, end, new, ID, REASON)
+        porting.edit(start, end, mesh + new if start == first else new, ID, REASON)
     porting.imports.update(chain.imports)
     for place in chain.removed:
         porting.remove_statement(place, ID, "it is where the mesh says")
