@@ -94,3 +94,27 @@ print(again(**inputs).logits.shape)"""
     assert 'again = rt.load_trained("out", mesh, dtype="bfloat16")' in found.after
     assert "print(rt.causal_lm_output(again, **inputs).logits.shape)" in found.after
     assert ".to(again.device)" not in found.after
+
+
+def test_what_only_a_pipeline_gives_is_a_warning() -> None:
+    """The GPU run's model has no such entry: it raises there, too."""
+    (said,) = [f for f in port(script("print(model('some text')[0]['generated_text'])")).findings if f.rule == "TP190"]
+    assert said.severity == "warning" and "no 'generated_text': the GPU run raises here" in said.message
+    for other in ("model('some text')[0][0]", "model('some text')['text'][0]", "model('some text')[0]"):
+        ported = port(script(f"print({other})"))
+        assert ported.status == "partial" and "takes no torch tensors" in str(ported.findings), other
+
+
+def test_a_model_in_a_dict_or_a_list_is_handed_on() -> None:
+    for held in ("{'model': MODEL, 'tokenizer': tokenizer}", "[tokenizer, MODEL]", "{'a': (MODEL, 1)}"):
+        for model, what in (("trainer.model", "trainer.model"), ("model", "this gets Tunix's model now")):
+            lines = ("import tracker", f"tracker.log_model({held.replace('MODEL', model)}, path='model')")
+            (said,) = [f for f in port(script(*lines)).findings if f.rule == "TP190"]
+            assert what in said.message and said.severity == "error", said
+    for quiet in ("print({'model': model})", "held = {'model': model}"):
+        assert not [f for f in port(script(quiet)).findings if f.rule == "TP190"], quiet
+
+
+def test_a_cell_that_shows_the_models_config() -> None:
+    ported = port(script("model.config"))
+    assert ported.status == "ported" and ported.after.endswith("rt.model_config(model)\n"), ported.after[-80:]

@@ -24,8 +24,10 @@ READ = "print(config.learning_rate)\n"
 def test_a_read_is_of_the_config_that_its_line_has() -> None:
     found = port(HEAD + FIRST + READ + TRAINED + READ + SECOND + READ + TRAINED + READ).after
     printed = [line for line in found.splitlines() if line.startswith("print(")]
-    assert printed == [*["print(1e-4)"] * 2, *["print(config.learning_rate)"] * 2]
-    assert "optax.linear_schedule(1e-4," in found and 'config = SFTConfig("out/2"' in found
+    assert printed == [*["print(1e-4)"] * 2, *["print(3e-5)"] * 2]
+    first, _, second = found.partition("print(3e-5)\n")
+    assert "optax.linear_schedule(1e-4," in first and "optax.linear_schedule(3e-5," in second
+    assert "batch_size=2," in first and "batch_size=16," in second and "SFTConfig(" not in found
 
 
 @pytest.mark.parametrize(

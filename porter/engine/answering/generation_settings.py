@@ -119,13 +119,14 @@ def read_config(porting: Porting, use: Use, variable: str) -> bool:
 
 
 def _is_looked_at(porting: Porting, node: cst.CSTNode) -> bool:
-    """Whether an object is printed, asked for a value, or gets a name: what transformers itself is given is another."""
+    """Whether an object is printed, asked for a value, or gets a name, or a cell ends with it and shows it: what
+    transformers itself is given is another."""
     module = porting.module
     parent = module.parents[node]
     call = module.parents[parent]
     if isinstance(parent, cst.Arg) and isinstance(call, cst.Call):
         return module.code(call.func) in LOOKS
-    return isinstance(parent, cst.FormattedStringExpression | cst.Assign)
+    return isinstance(parent, cst.FormattedStringExpression | cst.Assign | cst.Expr)
 
 
 def unused_setting(rules: Mapping[str, object], use: Use) -> Rewrite | None:

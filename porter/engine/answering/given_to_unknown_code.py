@@ -45,6 +45,7 @@ def _name_call(porting: Porting, use: Use) -> None:
         _name_forward(porting, around)
     if isinstance(around, cst.Return):
         _name_callers(porting, use, around)
+    around = argument_with(module, around)
     call = module.parents[around]
     if not isinstance(around, cst.Arg) or not isinstance(call, cst.Call) or _is_known(porting, call, around):
         return
@@ -64,14 +65,39 @@ def _name_call(porting: Porting, use: Use) -> None:
     porting.find(RULE, "error", message, fix, *module.location(call))
 
 
+def argument_with(module: Module, node: cst.CSTNode) -> cst.CSTNode:
+    """The argument that an entry of a dict or a list is a part of: `log({"model": model})`; else the node itself."""
+    around = node
+    while isinstance(around, cst.DictElement | cst.Element):
+        around = module.parents[module.parents[around]]
+    return around if isinstance(around, cst.Arg) and not around.star else node
+
+
 def _name_forward(porting: Porting, call: cst.Call) -> None:
     """`outputs = model(**inputs, labels=ids)`: Tunix's model is called with other arguments, and gives other things."""
     if _is_answered(porting, call, call):
         return
     code = shortened(porting.module.code(call))
+    if (entry := _entry_asked(porting.module, call)) is not None:
+        message = f"{code}: this is the model, no pipeline, and its logits have no {entry}: the GPU run raises here, "
+        message += "as does the port."
+        fix = "Call a text-generation pipeline of the model, or take it out."
+        porting.find(RULE, "warning", message, fix, *porting.module.location(call))
+        return
     message = f"{code}: Tunix's model takes no torch tensors and gives no loss: the port raises here."
     fix = "Evaluate with the trainer, sample with rt.generate, or load the saved model in torch for this."
     porting.find(RULE, "error", message, fix, *porting.module.location(call))
+
+
+def _entry_asked(module: Module, call: cst.Call) -> str | None:
+    """The key in `model(prompt)[0]["generated_text"]`, which is what a pipeline gives."""
+    first = module.parents[call]
+    second = module.parents[first]
+    for node, kind in ((first, cst.Integer), (second, cst.SimpleString)):
+        index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+        if not isinstance(index, cst.Index) or not isinstance(index.value, kind):
+            return None
+    return module.code(second.slice[0].slice.value)  # type: ignore[attr-defined]
 
 
 def _name_callers(porting: Porting, use: Use, node: cst.Return) -> None:

@@ -25,6 +25,7 @@ from ..script.where_values_go import unwraps
 from ..settling.decisions import decide
 from ..steps.step import Phase, step
 from .generation_settings import answer_guard, is_setting, keep_setting, read_config, unused_setting
+from .given_to_unknown_code import argument_with
 from .held_uses import replace_held
 from .python_rules import answer, in_turn
 from .scoped_names import named_at
@@ -311,7 +312,7 @@ def _gives_back(node: cst.CSTNode, parent: cst.CSTNode) -> bool:
 
 def _is_elsewhere_read(module: Module, node: cst.CSTNode) -> bool:
     """Whether `trainer.model`, which Tunix's trainer has too, goes where it is not followed."""
-    argument = module.parents[node]
+    argument = argument_with(module, module.parents[node])
     call = module.parents[argument]
     if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call):
         return False
