@@ -44,6 +44,7 @@ _HOMES = {
     "rows.end_tokens": ("bos_eos",),
     "rows.tokenizer_setup": ("special_tokens_map",),
     "rows.tokenizers_of_4": ("as_transformers_4", "as_transformers_5_0", "as_transformers_5_3"),
+    "lora.disabled": ("disable_adapter",),
     "lora.lora_provider": ("PEFT_INIT", "LoraProvider"),
     "losses.token_loss": ("chunked_token_loss", "model_inputs", "token_loss"),
     "saving.gguf": ("save_gguf",),

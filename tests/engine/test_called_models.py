@@ -118,3 +118,50 @@ def test_a_model_in_a_dict_or_a_list_is_handed_on() -> None:
 def test_a_cell_that_shows_the_models_config() -> None:
     ported = port(script("model.config"))
     assert ported.status == "ported" and ported.after.endswith("rt.model_config(model)\n"), ported.after[-80:]
+
+
+ASKS = """\
+tuned = trainer.model
+def answer(model, text):
+    with torch.no_grad():
+        return model.generate(**tokenizer(text, return_tensors="pt").to(model.device))
+WITH:
+    plain = answer(tuned, "a")
+print(plain, answer(tuned, "a"))"""
+
+
+@pytest.mark.parametrize(
+    ("written", "becomes"),
+    [
+        ("with tuned.disable_adapter()", "with rt.disable_adapter(tuned)"),
+        ("with trainer.model.disable_adapter()", "with rt.disable_adapter(trainer.model)"),
+    ],
+)
+def test_another_name_of_the_trainers_model_and_the_base_behind_it(written: str, becomes: str) -> None:
+    ported = port(script(ASKS.replace("WITH", written)))
+    assert ported.status == "ported", ported.findings
+    assert f"{becomes}:\n    plain = answer(tuned, " in ported.after and "import torch" not in ported.after
+    assert "        return rt.generate(model, **tokenizer(text, return_tensors=" in ported.after
+
+
+@pytest.mark.parametrize(
+    ("items", "becomes"),
+    [
+        ("torch.no_grad(), model.disable_adapter()", "mesh, rt.disable_adapter(model)"),
+        ("model.disable_adapter(), torch.no_grad()", "rt.disable_adapter(model), mesh"),
+        ("open('x') as f, torch.no_grad(), torch.autocast('cuda')", "open('x') as f, mesh"),
+        ("torch.autocast('cuda'), torch.inference_mode(), open('x') as f", "mesh, open('x') as f"),
+        ("torch.no_grad(), open('x') as f, torch.autocast('cuda')", "mesh, open('x') as f"),
+        ("torch.no_grad(), torch.autocast('cuda')", "mesh"),
+    ],
+)
+def test_what_stands_beside_no_grad_is_ported_too(items: str, becomes: str) -> None:
+    ids = 'print(model.generate(**tokenizer("a", return_tensors="pt")))'
+    assert f"with {becomes}:\n    print(rt.generate(model" in port(script(f"with {items}:\n    {ids}")).after
+
+
+def test_a_name_of_the_trainers_model_that_is_bound_anew_holds_another() -> None:
+    again = ASKS.replace("WITH", "if True").replace("print(", "from peft import AutoPeftModelForCausalLM\nprint(")
+    lines = "other = trainer.model\nother = load_elsewhere()\nother.forward_features()\n"
+    ported = port(script(lines + again))
+    assert "other.forward_features()" not in str(ported.findings)

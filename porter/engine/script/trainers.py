@@ -163,18 +163,28 @@ def is_given_another(porting: Training, use: cst.BaseExpression) -> bool:
 
 
 def _names_it(porting: Training, binding: Binding) -> bool:
-    """`final = model`, `final = model.module if hasattr(model, "module") else model`: another name of the model."""
+    """`final = model`, `final = model.module if hasattr(model, "module") else model`, `final = trainer.model`: another
+    name of the model."""
     module, value = porting.module, binding.value
     value = put_in_again(module).get(value, value) if isinstance(value, cst.Call) else value
     while isinstance(value, cst.IfExp) and asks_for_wrapper(module, value.test):
         value = value.orelse
+    if isinstance(value, cst.Attribute) and value.attr.value == "model" and porting.trainer is not None:
+        if _is_held(module, porting.trainer, value.value):
+            return True
     found = module.meaning(value)
     if found is None or binding in found[1] or binding.index is not None:
         return False
     sites = [site for site in (porting.model, porting.inject) if site is not None]
-    places = [place for site in sites for place in holders(module, site)[0]]
-    same = any(place.scope is found[0] and place.variable == module.code(value) for place in places)  # type: ignore[arg-type]
+    same = value is not None and any(_is_held(module, site, value) for site in sites)
     return same and value is not None and not is_another(porting, value)
+
+
+def _is_held(module: Module, site: Site, value: cst.BaseExpression) -> bool:
+    """Whether a variable holds what a site makes."""
+    found = module.meaning(value)
+    places = holders(module, site)[0] if found is not None else ()
+    return any(found is not None and p.scope is found[0] and p.variable == module.code(value) for p in places)
 
 
 def _bound_behind(porting: Training, use: cst.BaseExpression) -> list[Binding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,7 @@ from .flow import Variable
 from .sites import Site
 from .trainers import is_another, is_given_another, reached
 from .training import Training, in_reach
-from .where_values_go import held_by, holders, unwraps
+from .where_values_go import Place, followed, held_by, holders, unwraps
 
 ASKERS = ("hasattr", "getattr", "setattr")
 
@@ -152,17 +152,21 @@ def _is_before(porting: Training, site: Site, use: cst.CSTNode) -> bool:
 
 
 def _models_of_trainer(porting: Training) -> list[cst.Name | cst.Attribute]:
-    """The uses of names that are given the trainer's model: `model = trainer.model`."""
+    """The uses of names that are given the trainer's model, `model = trainer.model`, and of what these are given to."""
     module, site = porting.module, porting.trainer
     assert site is not None
-    found: list[cst.Name | cst.Attribute] = []
+    starts: list[Place | cst.Call] = []
     for place in holders(module, site)[0]:
         for name in module.references(place.variable, place.scope):
             read = module.parents[name]
             if isinstance(read, cst.Attribute) and read.attr.value == "model":
-                for held in held_by(module, _unwrapped(module, read)):
-                    found += module.references(held.variable, held.scope)
-    return found
+                starts += held_by(module, _unwrapped(module, read))
+    names = [name for held in followed(module, starts, placed=True)[0] for name in _references(module, held)]
+    return [name for name in names if not is_another(porting, name) and not is_given_another(porting, name)]
+
+
+def _references(module: Module, place: Place) -> Sequence[cst.Name | cst.Attribute]:
+    return module.references(place.variable, place.scope)
 
 
 def _unwrapped(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:

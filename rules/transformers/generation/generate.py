@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
 
 import libcst as cst
 
@@ -165,17 +166,8 @@ def _settle_guards(porting: Porting, call: cst.Call) -> None:
     for node in module.ancestors(call):
         if isinstance(node, cst.With):
             guards = [item for item in node.items if _is_guard(porting, item.item)]
-            start, end = module.span(node.items[0].item)[0], module.span(node.items[-1])[1]
-            if guards and not porting.covered(start):
-                kept = [module.code(item) for item in node.items if item not in guards]
-                reachable = has_mesh_at(porting, node)
-                if not reachable and not kept:
-                    porting.imports.add("import contextlib")
-                instead = [porting.names.mesh] if reachable else [] if kept else ["contextlib.nullcontext()"]
-                new = ", ".join(part.rstrip(", ") for part in [*instead, *kept])
-                if not kept and (said := OF_GRADIENTS.match(module.text, end)) is not None:
-                    end, new = said.end(), f"{new}:"
-                porting.edit(start, end, new, ID, "JAX keeps no gradients unless it is asked for them")
+            if guards and not porting.covered(module.span(node.items[0].item)[0]):
+                _settle_with(porting, node, guards)
         elif isinstance(node, cst.FunctionDef):
             for decorator in node.decorators:
                 if _is_guard(porting, decorator.decorator):
@@ -183,6 +175,34 @@ def _settle_guards(porting: Porting, call: cst.Call) -> None:
                     begin, stop = line_start(module.text, start), line_end(module.text, end)
                     porting.edit(begin, stop, "", ID, "JAX keeps no gradients")
             return
+
+
+def _settle_with(porting: Porting, node: cst.With, guards: list[cst.WithItem]) -> None:
+    """The mesh in the place of the first of its guards, where it is known there; the others go."""
+    module, reason, instead = porting.module, "JAX keeps no gradients unless it is asked for them", porting.names.mesh
+    start, end = module.span(node.items[0].item)[0], module.span(node.items[-1])[1]
+    has_mesh = has_mesh_at(porting, node)
+    if len(guards) == len(node.items):
+        if not has_mesh:
+            porting.imports.add("import contextlib")
+        new = instead if has_mesh else "contextlib.nullcontext()"
+        if (said := OF_GRADIENTS.match(module.text, end)) is not None:
+            end, new = said.end(), f"{new}:"
+        porting.edit(start, end, new, ID, reason)
+        return
+    for one, run in groupby(enumerate(node.items), key=lambda item: item[1] in guards):
+        places = [place for place, _ in run]
+        first, last, begin = node.items[places[0]], node.items[places[-1]], places[-1] + 1
+        if not one:
+            continue
+        start, end = module.span(first.item)[0], module.span(last.asname or last.item)[1]
+        if has_mesh and guards[0] is first:
+            porting.edit(start, end, instead, ID, reason)
+        elif begin < len(node.items):
+            porting.edit(start, module.span(node.items[begin].item)[0], "", ID, reason)
+        else:
+            before = node.items[places[0] - 1]
+            porting.edit(module.span(before.asname or before.item)[1], end, "", ID, reason)
 
 
 def _is_guard(porting: Porting, node: cst.BaseExpression) -> bool:
