@@ -37,3 +37,13 @@ def test_rows_and_batches_that_the_trainer_counts() -> None:
     evaluated = evaluated.replace("train_dataset=rows", "train_dataset=rows, eval_dataset=rows.select([0])")
     check_becomes(f"{evaluated}print(len(trainer.get_eval_dataloader()))\n", "print(eval_batches.gpu_batches)\n")
     check_becomes(f"{evaluated}print(len(trainer.eval_dataset))\n", "print(eval_batches.rows)\n")
+
+
+def test_states_that_are_freed_behind_the_training_go() -> None:
+    freed = "trainer.optimizer = None\ntrainer.lr_scheduler = None\n"
+    check_becomes(
+        f"{PLAIN}trainer.train()\n{freed}print(len(rows))\n", "    trainer.train(batches)\nprint(len(rows))\n"
+    )
+    assert port(f"{PLAIN}{freed}trainer.train()\n").status == "partial"
+    assert port(f"{PLAIN}trainer.train()\n{freed}trainer.train()\n").status == "partial"
+    assert port(f"{PLAIN}trainer.train()\ntrainer.optimizer = made(trainer)\n").status == "partial"

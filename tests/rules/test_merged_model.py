@@ -46,6 +46,8 @@ def behind(port: Port) -> str:
         ("merged.eval()\nmerged = merged.cpu()\nmerged.to(device)\nmerged.cuda()\n", ""),
         ("merged.config.use_cache = True\n", ""),
         ("print(merged.config.hidden_size)\n", "print(merged.config.hidden_size)\n"),
+        ("print(next(merged.parameters()).dtype)\n", "print(merged.dtype)\n"),
+        ("print(f'in {next(merged.parameters()).dtype}')\n", "print(f'in {merged.dtype}')\n"),
     ],
 )
 def test_a_merged_model_is_saved_in_the_type_that_it_is_given(written: str, becomes: str) -> None:

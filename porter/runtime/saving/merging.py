@@ -43,6 +43,11 @@ class MergedModel:
         self._unquantized = unquantized
         self._held = self._dtype = None if dtype is None else np.dtype(dtype)
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type that the weights are saved in; of the base's own, that of the first of them."""
+        return np.dtype(self._dtype or jax.tree.leaves(nnx.state(self.unmerged, nnx.Param))[0].dtype)
+
     def to(self, *types: Any, **named: Any) -> MergedModel:
         """The model itself, which is saved in the type that is given: JAX's, torch's or a name. A device is no matter.
 

@@ -32,7 +32,7 @@ from .._kinds_of_models import kinds_of
 PART_OF = "TP216"
 
 MERGE = "merge_and_unload"
-HAS = frozenset({"save_pretrained", "push_to_hub", "config", "generation_config", *MODEL_CASTS})
+HAS = frozenset({"save_pretrained", "push_to_hub", "config", "generation_config", "dtype", *MODEL_CASTS})
 NOT_SAVED = frozenset({"push_to_hub", "state_dict", "variant", "save_function"})  # keywords of save_pretrained
 SAVES = {"save_pretrained": "save_model", "push_to_hub": "push_to_hub"}  # and the runtime's, which do it for any model
 UNLIKE = frozenset({"safe_serialization", "max_shard_size"})  # keywords that say how transformers writes files
@@ -49,6 +49,10 @@ def settle_merged(porting: Porting) -> None:
     """Types that a merged model is given are JAX's; what only moves or switches it goes."""
     for node in _uses(porting):
         call = _method(porting, node)
+        if call is not None and (shown := _shown_type(porting, call)) is not None:
+            new = f"{porting.module.code(node)}.dtype"
+            porting.edit(*porting.module.span(shown), new, PART_OF, "the type that it is saved in")
+            continue
         if call is not None and _may_be_unmerged(porting, node):
             _save_either(porting, node, call)
             continue
@@ -134,6 +138,21 @@ def _method(porting: Porting, node: cst.BaseExpression) -> cst.Call | None:
     attribute = porting.module.parents[node]
     call = porting.module.parents.get(attribute)
     return call if isinstance(call, cst.Call) and call.func is attribute else None
+
+
+def _shown_type(porting: Porting, call: cst.Call) -> cst.Attribute | None:
+    """`next(merged.parameters()).dtype` in a line of output."""
+    module = porting.module
+    first = module.parents[module.parents[call]]
+    asked, held = module.parents.get(first), module.code(call.func).rpartition(".")[2]
+    if held != "parameters" or not isinstance(first, cst.Call) or module.code(first.func) != "next":
+        return None
+    if not isinstance(asked, cst.Attribute) or asked.attr.value != "dtype":
+        return None
+    around = module.parents[asked]
+    printed = module.parents.get(around)
+    is_printed = isinstance(around, cst.Arg) and isinstance(printed, cst.Call) and module.code(printed.func) == "print"
+    return asked if is_printed or isinstance(around, cst.FormattedStringExpression) else None
 
 
 def _is_device(porting: Porting, argument: cst.Arg) -> bool:
