@@ -13,6 +13,7 @@ import libcst as cst
 import pytest
 
 from porter.cli import run
+from porter.engine import pipeline
 from porter.engine.pipeline import MOST_TRAINERS, port_module
 from porter.engine.script.flow import MAX_BINDINGS
 from porter.errors import InputError
@@ -293,12 +294,13 @@ def test_what_stands_there_often_is_ported_in_the_time_of_its_number(
     assert most - least < bound * (more - least)
 
 
-def test_what_no_person_writes_is_refused_with_its_line() -> None:
+def test_what_no_person_writes_is_refused_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     found = port(sft_script(after=STAGE * MOST_TRAINERS))
     assert found.status == "unsupported" and found.after == found.before
     [error] = [finding for finding in found.findings if finding.severity == "error"]
     assert f"makes {MOST_TRAINERS + 1} trainers" in error.message
     assert found.before.splitlines()[error.line - 1].startswith("trainer = SFTTrainer(")
+    monkeypatch.setattr(pipeline, "MOST_USES", 20_000)
     stages = STAGE * 60
     assert "in too many places" in str(port(sft_script(after=stages + "print(model.what(1))\n" * 400)).findings)
     assert port(sft_script(after=STAGE + "print(model.what(1))\n" * 400)).status == "partial"

@@ -52,7 +52,7 @@ from .steps.step import Phase, Step
 STEPS = ("porter.engine", "porter.target")  # the packages whose modules declare steps
 MOST_ROUNDS = 8
 # What is followed in one file: its trainers, and for all of several together the uses of them and of their models.
-MOST_TRAINERS, MOST_USES = 100, 20_000
+MOST_TRAINERS, MOST_USES = 500, 400_000
 # A trainer by a bare name, as `import *` gives it; PeftTrainer is Tunix's, of a port.
 OWN_TRAINER = re.compile(r"(?<![.\w])(?!PeftTrainer)\w*Trainer\(")
 

@@ -20,6 +20,7 @@ from ...script.training import Training, families
 
 PLACE = "model.id"
 FIRST = ("the first release with the models that it loads",)
+LOADED = ("the models that it loads",)
 
 
 def first_with_its_models(porting: Training) -> tuple[str, str] | None:
@@ -38,8 +39,16 @@ def first_with_its_models(porting: Training) -> tuple[str, str] | None:
     return found
 
 
-def models_loaded(porting: Training) -> Iterator[str]:
-    """The names of the models that the script loads, as far as they can be told."""
+def models_loaded(porting: Training) -> tuple[str, ...]:
+    """The names of the models that the script loads, as far as they can be told, each once."""
+    asked = (*LOADED, len(porting.sites))
+    if asked not in porting.answers:
+        porting.answers[asked] = (*dict.fromkeys(_loaded(porting)),)
+    found: tuple[str, ...] = porting.answers[asked]
+    return found
+
+
+def _loaded(porting: Training) -> Iterator[str]:
     launched = None
     for value in _names(porting):
         if value.known:

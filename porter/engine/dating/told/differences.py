@@ -67,7 +67,7 @@ def warn_once(porting: Porting, site: Site, message: str) -> None:
 def _habits(porting: Training, site: Site, library: str, fitting: Sequence[str], at: int) -> Iterator[Difference]:
     kind = table_of(porting, site).kind
     packs = [pack for pack in porting.packs if library in pack.reads]
-    models, text = [*models_loaded(porting)], porting.module.text
+    models, text = models_loaded(porting), porting.module.text
     tokenizers = [one for pack in packs for one in pack.habits.tokenizers]
     has = {one.name for one in tokenizers if models and all(one.have(model, text) for model in models)}
     rows = site.argument("train_dataset")
