@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import ctypes
 import threading
 import time
 from collections.abc import Callable
@@ -82,7 +83,9 @@ def test_out_of_time_names_the_pass_and_ends_the_work(tmp_path: Path) -> None:
         finally:
             ended.append(True)
 
-    with pytest.raises(InputError, match=r"train\.py: is not ported after 0\.2 s of the processor; --budget SECONDS"):
+    # A busy machine may not have spent the time on it until ten times as much has gone by.
+    said = r"train\.py: is not ported after (0\.2 s|2 s, 0\.\d of them) of the processor; --budget SECONDS"
+    with pytest.raises(InputError, match=said):
         within_budget(forever, "train.py", 0.2)
     patience = time.monotonic() + 30  # on a busy machine
     while not ended and time.monotonic() < patience:
@@ -90,9 +93,35 @@ def test_out_of_time_names_the_pass_and_ends_the_work(tmp_path: Path) -> None:
     assert ended
     script = tmp_path / "train.py"
     script.write_text(sft_script(before="x = f(1)\n" * 5000))  # longer than a busy machine may take to wake up
-    with pytest.raises(InputError, match=r"train\.py.*is not ported after 0\.001 s of the processor"):
+    said = r"train\.py.*is not ported after 0\.0(01 s of the processor|1 s, 0\.0 of them)"
+    with pytest.raises(InputError, match=said):
         port_file(script, Options(budget=0.001))
     assert run([str(script), "--budget", "0.001"]) == 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_finalizer_that_was_at_work_keeps_nothing_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python drops what is raised in one, so the thread is told again."""
+    told, ended = [], []
+
+    class Slow:
+        def __del__(self) -> None:
+            while not told:
+                pass
+
+    def forever() -> None:
+        try:
+            del [Slow()][0]
+            while True:
+                pass
+        finally:
+            ended.append(True)
+
+    raising = ctypes.pythonapi.PyThreadState_SetAsyncExc
+    monkeypatch.setattr(ctypes.pythonapi, "PyThreadState_SetAsyncExc", lambda *a: (raising(*a), told.append(a)))
+    with pytest.raises(InputError, match="is not ported after"):
+        within_budget(forever, "train.py", 0.2)
+    assert ended and len(told) > 1
 
 
 def test_what_waits_for_the_processor_is_not_refused_until_it_has_taken_many_times_as_long() -> None:

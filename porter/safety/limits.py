@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -25,7 +26,7 @@ BY_THE_CLOCK = 10  # times as many seconds: of work that waits for something
 LOOK = 0.001  # seconds, the least until the time spent is looked at again
 STACKS = (512 * 2**20, 64 * 2**20, 0)  # bytes; what `ulimit -v` refuses, the next one may get
 DEEPEST = 50_000  # calls inside one another
-PATIENCE = 2.0  # seconds to end after being told to
+PATIENCE, TIMES = 2.0, 4  # seconds to end after being told to, so many times: Python drops what a finalizer raises
 DEEP = "is nested too deeply to be read"
 FLATTEN = "split its longest expression, or name another file"
 
@@ -49,7 +50,8 @@ def within_budget(work: Callable[[], Result], path: str | Path, seconds: float =
                 clock.append(time.pthread_getcpuclockid(threading.get_ident()))
             done.append((work(), None))
         except BaseException as error:
-            done.append((None, error))
+            with suppress(OutOfTime):  # told once more
+                done.append((None, error))
 
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, DEEPEST))
@@ -103,8 +105,11 @@ def _out_of_time(thread: threading.Thread, path: str | Path, spent: str) -> Inpu
     frames = [*_outwards(frame)]
     line = place_of(frames)
     passed = pass_of(frames)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(OutOfTime))
-    thread.join(PATIENCE)
+    for _ in range(TIMES):
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(OutOfTime))
+        thread.join(PATIENCE / TIMES)
+        if not thread.is_alive():
+            break
     message = f"is not ported after {spent}{f', in {passed}' if passed else ''}"
     return InputError(message, path, line, fix="--budget SECONDS gives it more; please report it")
 
