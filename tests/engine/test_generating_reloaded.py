@@ -139,3 +139,17 @@ def test_what_is_merged_in_float16_is_said_to_be_in_bfloat16(given: str, told: b
             each.message for each in port(PEFT + script(text + ids)).findings if "saved in bfloat16" in each.message
         ]
         assert bool(said) is (told and saved)
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_a_function_that_gets_a_model_of_torch_too_stays_torchs(other: bool) -> None:
+    """Another function of the file loads one with torch: rt.generate would end with it."""
+    text = PEFT + script("", "")
+    text += "def load(path):\n    base = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\n"
+    text += "    return PeftModel.from_pretrained(base, path), tokenizer\n"
+    text += "def ask(model):\n    return model.generate(**tokenizer('b', return_tensors='pt'))\n"
+    text += "tuned, tokenizer = load('out')\nask(tuned)\n" if other else ""
+    text += "base = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-0.6B')\nask(base)\n"
+    found = port(text)
+    assert ("rt.generate(" in found.after, "base = rt.load_model(" in found.after) == (not other, not other)
+    assert any("this model is torch's" in finding.message for finding in found.findings) is other

@@ -241,6 +241,20 @@ def test_the_heading_of_a_report_goes_with_it(head: str, goes: bool) -> None:
     assert ("print(" not in ported.after and "torch" not in ported.after) is goes
 
 
+@pytest.mark.parametrize(
+    ("imports", "of"),
+    [
+        ("from torch.cuda import get_device_properties, max_memory_reserved", ""),
+        ("from torch import cuda", "cuda."),
+        ("import torch.cuda as cuda", "cuda."),
+    ],
+)
+def test_a_report_goes_however_torch_cuda_was_imported(imports: str, of: str) -> None:
+    report = f"gpu = {of}get_device_properties(0)\nheld = {of}max_memory_reserved()\nprint(f'{{gpu.name}}: {{held}}')"
+    ported = port(sft_script(report, imports=imports))
+    assert ported.status == "ported" and "cuda" not in ported.after and "print(" not in ported.after
+
+
 def test_a_loop_that_tells_of_every_gpu_goes() -> None:
     tells = "print('GPU', i, torch.cuda.get_device_name(i))\n"
     loop = f"for i in range(torch.cuda.device_count()):\n    {tells}"

@@ -21,6 +21,8 @@ FACTS = facts_in(load_packs())
         ("git+https://github.com/huggingface/peft.git@main rich", '"tpu-port[tpu]" rich'),
         ("torch --index-url https://download.pytorch.org/whl/cu121", '"tpu-port[tpu]"'),
         ("--no-deps trl", '"tpu-port[tpu]"'),
+        ('-U trl=="0.8.6" transformers=="4.40.0" rich', '-U "tpu-port[tpu]" rich'),
+        ("trl=='0.8.6' rich=='13'", "\"tpu-port[tpu]\" rich=='13'"),
         ("{xformers} trl", '"tpu-port[tpu]"'),
         ("rich wandb", "rich wandb"),
         ("transformers==4.40", "transformers==4.40"),
@@ -124,6 +126,11 @@ def test_an_example_in_a_text_is_no_import(behind: str, stays: bool) -> None:
 def test_options_of_pip_itself_stand_in_front_of_what_it_does(command: str) -> None:
     after = port(f"get_ipython().system('{command} torch trl')\n{PLAIN}").after
     assert after.splitlines()[0] == f"get_ipython().system('{command} \"tpu-port[tpu]\"')"
+
+
+def test_what_uv_adds_to_a_project_is_the_port_s_libraries() -> None:
+    after = port(f"get_ipython().system('uv add -U transformers trl peft wandb')\n{PLAIN}").after
+    assert after.splitlines()[0] == "get_ipython().system('uv add -U transformers \"tpu-port[tpu]\" wandb')"
 
 
 LOADS = "AutoModelForCausalLM.from_pretrained(path)"

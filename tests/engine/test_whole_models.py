@@ -55,7 +55,8 @@ def with_config(
 
 
 def test_a_configuration_that_changes_nothing_goes() -> None:
-    check_becomes(with_config("config.use_cache = False\n"), gone=("config", "AutoConfig"))
+    for told in ("use_cache", "model_parallel", "is_parallelizable"):
+        check_becomes(with_config(f"config.{told} = False\n"), gone=("config", "AutoConfig"))
     read = check_becomes(with_config("context = getattr(config, 'max_position_embeddings', None)\n"), "AutoConfig")
     assert "config=config" not in read.after
 

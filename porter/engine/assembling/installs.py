@@ -1,6 +1,6 @@
 """What has to be installed: the GPU's libraries in a source's own install commands become the port's.
 
-`!pip install`, `%pip install` and `uv pip install` of notebooks, and the same as `get_ipython().system(...)` or
+`!pip install`, `%pip install`, `uv pip install` and `uv add` of notebooks, and the same as `get_ipython().system(...)` or
 `os.system(...)` in a script.
 """
 
@@ -25,7 +25,7 @@ RULE = "TP003"
 REASON = "the port's libraries instead of the GPU's"
 NEEDED = "tpu-port[tpu]"
 CAP = re.compile(r"(?:===?|~=|<=?)[^\s,;\"']*,?")
-COMMAND = rf"(?:uv[ \t]+)?(?:python3?[ \t]+-m[ \t]+)?pip3?[ \t]+{PIP_OPTIONS}install[ \t]+"
+COMMAND = rf"(?:(?:uv[ \t]+)?(?:python3?[ \t]+-m[ \t]+)?pip3?[ \t]+{PIP_OPTIONS}install|uv[ \t]+add)[ \t]+"
 LINE = re.compile(rf"(?m)^[ \t]*[!%]?[ \t]*{COMMAND}(?P<words>(?:[^\r\n\\#;&|]|\\\r?\n|\\.|(?<=\S)#)*)")
 SYSTEM = re.compile(rf"(?P<quote>'''|\"\"\"|['\"])[!%]?{COMMAND}(?P<words>(?:(?!(?P=quote))[^;&|\r\n])*)(?P=quote)")
 RUNNERS = (
@@ -35,7 +35,8 @@ RUNNERS = (
     "subprocess.run",
     "subprocess.check_call",
 )
-WORD = re.compile(r"\"[^\"]*\"|'[^']*'|(?:\\\r?\n|\s)+|[^\s\"'\\]+|\\")
+# A word of a shell, quoted or not, or in part: `trl`, `"trl>=0.9"`, `trl=="0.9"`; or what stands between words.
+WORD = re.compile(r"(?:\"[^\"]*\"|'[^']*'|[^\s\"'\\])+|(?:\\\r?\n|\s)+|\\")
 # Options that take the next word: a file, a folder, an address.
 WITH_VALUE = frozenset(
     "-r -c -e -f -i -t --requirement --constraint --index-url --extra-index-url --find-links".split()
@@ -61,7 +62,7 @@ def install_edits(porting: Porting, edits: Sequence[Edit], used: Collection[str]
     """The edits of the source's install commands; none while no library of the GPU side is installed there. `used` are
     those that the port still needs."""
     module = porting.module
-    if not porting.options.active(RULE) or "install" not in module.text:
+    if not porting.options.active(RULE) or not ("install" in module.text or "uv add" in module.text):
         return []
     commands = list(_commands(porting))
     facts = facts_of(module)
@@ -171,7 +172,7 @@ def changed_words(words: str, facts: Facts, wanted: str, used: Collection[str] =
 
 def name_of(word: str) -> str:
     """The package that a word of an install command names, normalised; "" for options and white space."""
-    text = word.strip("\"'")
+    text = _unquoted(word)
     if text.startswith("-") or not text.strip(" \t\r\n\\"):
         return ""
     if "://" in text or text.startswith("git+"):
@@ -187,9 +188,14 @@ def _without_cap(word: str, facts: Facts) -> str:
     """`peft>=0.4` of `"peft>=0.4,<0.9"`: what is used beside the port's libraries is as new as they are."""
     if name_of(word) not in facts.beside_distributions or "://" in word or word.startswith("git+"):
         return word
-    bare = CAP.sub("", word.strip("\"'")).rstrip(",")
-    quote = word[0] if word[0] in "\"'" and re.search(r"[<>\[\s]", bare) else ""
-    return f"{quote}{bare}{quote}" if word.strip("\"'") != bare else word
+    bare = CAP.sub("", _unquoted(word)).rstrip(",")
+    used = next((each for each in word if each in "\"'"), "")
+    quote = used if re.search(r"[<>\[\s]", bare) else ""
+    return f"{quote}{bare}{quote}" if _unquoted(word) != bare else word
+
+
+def _unquoted(word: str) -> str:
+    return re.sub("[\"']", "", word)
 
 
 def _is_pin(word: str) -> bool:

@@ -81,7 +81,7 @@ def with_imports(porting: Porting, edits: list[Edit]) -> list[Edit]:
 def with_installs(porting: Porting, edits: list[Edit], beside: Sequence[ProjectModule]) -> list[Edit]:
     """The edits, and those of what each file installs: what a module of the project needs of the GPU's stays, too."""
     parts = [(part, own_edits(part, edits)) for part in parts_of(porting.module)]
-    if not any("install" in part.module.text or "# /// script" in part.module.text for part, _ in parts):
+    if not any(re.search("install|uv add|# /// script", part.module.text) for part, _ in parts):
         return edits
     facts = facts_of(porting.module)
     known = facts.gpu_distributions

@@ -213,7 +213,7 @@ def _lines(pattern: str, text: str, library: str) -> Iterator[re.Match[str]]:
 def requirement(text: str, library: str, *, start: str, conda: bool = False) -> list[tuple[str, str]]:
     """The bounds that the first requirement of a library has; `start` is what stands in front of it in its line."""
     signs = r"===?|~=|<=?|>=?|!=" + ("|=" if conda else "")
-    bound = rf"(?:{signs})\s*{VERSION}".replace("(\\d+(?:", "(?:\\d+(?:")
+    bound = rf"(?:{signs})\s*[\"']?{VERSION}[\"']?".replace("(\\d+(?:", "(?:\\d+(?:")  # trl=="0.9.6" of a shell
     bounds = rf"(?:\[[^\]\n]*\])?\s*(\(?{bound}(?:\s*,\s*{bound})*)"
     first = re.search(rf"{re.escape(library)}{bounds}", text)  # quick: it begins with a word
     if not first:
@@ -221,7 +221,7 @@ def requirement(text: str, library: str, *, start: str, conda: bool = False) -> 
     found = re.compile(rf"{start}{re.escape(library)}{bounds}").search(text, text.rfind("\n", 0, first.start()) + 1)
     if not found:
         return []
-    pins = re.findall(rf"({signs})\s*{VERSION}", found[1])
+    pins = re.findall(rf"({signs})\s*[\"']?{VERSION}", found[1])
     return [("==" if sign == "=" else sign, version) for sign, version in pins]
 
 

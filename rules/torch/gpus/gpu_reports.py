@@ -40,7 +40,7 @@ LOGS = frozenset("print info debug warning log".split())
 @step(Phase.ANSWER, reads=("gpu branches",), fills=("claimed names", "gpu reports"))
 def drop_gpu_reports(porting: Porting) -> None:
     """Take out what only prints or logs what torch.cuda says of the device."""
-    named = ("torch.cuda.", "torch.version.", "torch.backends.cudnn")
+    named = ("torch.cuda", "import cuda", "torch.version", "torch.backends.cudnn")
     if not any(name in porting.module.text for name in named) and not names_driver(porting.module):
         return
     lines: dict[Scope, list[cst.Expr | cst.If]] = {}

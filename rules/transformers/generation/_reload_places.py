@@ -5,14 +5,17 @@ A function that is apart from the training, and from its mesh, makes a mesh of i
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from porter.packs.api import Porting
-from porter.packs.script import calls_of, function_around, indentation
+from porter.packs.script import argument_of, calls_of, function_around, indentation, inside
 from porter.packs.training import in_reach, is_behind
 from porter.packs.writing import MESH, mesh_code
 
 OWN = ("meshes of functions that load a model again",)
+MODELS = re.compile(r"(?:ForCausalLM|PeftModel|FastLanguageModel|FastModel)\.from_pretrained$")
 MAX_DEPTH = 4  # functions that call one another
 
 
@@ -27,6 +30,27 @@ def loads_again(porting: Porting, call: cst.Call) -> bool:
     if is_behind(porting, call) and in_reach(trainer.scope, porting.module.scope(call)):
         return True
     return _is_apart(porting, call) or (has_mesh_of_file(porting) and _is_behind_calls(porting, call))
+
+
+def takes_torchs(porting: Porting, function: cst.FunctionDef, parameter: str) -> bool:
+    """Whether a call gives a function a model that stays torch's: one that another function loads and gives back."""
+    module = porting.module
+    for call in calls_of(module, function):
+        given = argument_of(module, call, parameter)
+        meant = module.meaning(given) if isinstance(given, cst.Name) else None
+        for binding in meant[1] if meant is not None else ():
+            made = module.callees.get(binding.value) if isinstance(binding.value, cst.Call) else None
+            if made is not None and any(_loads_torchs(porting, each) for each in inside(made)):
+                return True
+    return False
+
+
+def _loads_torchs(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether a node loads a model, and not the trained one."""
+    if not isinstance(node, cst.Call) or MODELS.search(porting.module.qualified(node.func) or "") is None:
+        return False
+    model = porting.model
+    return node not in porting.loads and (model is None or model.node is not node)
 
 
 def _is_behind_calls(porting: Porting, call: cst.Call) -> bool:

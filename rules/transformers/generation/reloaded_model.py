@@ -27,7 +27,7 @@ from porter.packs.writing import Rewrite, apply_rewrite, member_rules
 
 from ._generation import RELOADED
 from ._reload_arguments import QUANTISES, WHOLE, is_base, is_off, is_tunixs, may_be_tunixs, reload_arguments
-from ._reload_places import loads_again, own_mesh
+from ._reload_places import loads_again, own_mesh, takes_torchs
 from ._reloaded_by_unsloth import LOADS, arguments_of_unsloth, path_of_unsloth, reloaded_tokenizer
 from .called_model import OUTPUTS, is_known_call
 from .shown_places import ATTRIBUTES, is_shown, shown_value
@@ -283,8 +283,10 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             return _held(porting, outer, chain, merged=False)
         parameter = parameter_of(module, parent, outer)
         if parameter is not None:
-            uses = module.references(parameter, module.scopes[module.callees[outer]])
-            return all(isinstance(n, cst.Name) and _use(porting, n, chain, merged) for n in uses)
+            function = module.callees[outer]
+            uses = module.references(parameter, module.scopes[function])
+            apart = not takes_torchs(porting, function, parameter)
+            return apart and all(isinstance(n, cst.Name) and _use(porting, n, chain, merged) for n in uses)
     return isinstance(parent, cst.Del) or isinstance(module.parents[outer], cst.Del)
 
 

@@ -29,7 +29,8 @@ WHERE = frozenset(
 # Attributes that training has no use for; the weights' type is from_pretrained's.
 UNUSED = frozenset(
     """use_cache pretraining_tp pad_token_id eos_token_id bos_token_id torch_dtype dtype _attn_implementation
-    attn_implementation _flash_attn_2_enabled return_dict output_hidden_states output_attentions""".split()
+    attn_implementation _flash_attn_2_enabled use_flash_attn use_flash_attention_2 return_dict use_return_dict
+    output_hidden_states output_attentions model_parallel tensor_parallel is_parallelizable""".split()
 )
 
 
