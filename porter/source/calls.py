@@ -16,6 +16,7 @@ from .scopes import Binding, Scope, first_parameter, owner_of
 if TYPE_CHECKING:
     from .module import Module
 
+MAX_DEPTH = 4  # functions that call one another
 HANDED_MODULES = "modules that functions are given"  # `check(torch)`, in whose body `torch.cuda` is torch's
 
 
@@ -145,6 +146,26 @@ def may_not_run(module: Module, binding: Binding, node: cst.CSTNode) -> bool:
         return binding.conditional
     block = next((item for item in module.ancestors(binding.node) if isinstance(item, cst.BaseSuite)), None)
     return block is None or block not in module.ancestors(node)
+
+
+def runs_before(module: Module, function: cst.FunctionDef, offset: int, depth: int = 0) -> bool:
+    """Whether all that calls a function is known, and stands before a place of the file that no function holds."""
+    calls = calls_of(module, function)
+    named = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
+    if (
+        depth > MAX_DEPTH
+        or not calls
+        or len(named) != len(calls)
+        or isinstance(module.scope(function).node, cst.ClassDef)
+    ):
+        return False
+    for call in calls:
+        around = function_around(module, call)
+        if around is not None and not runs_before(module, around, offset, depth + 1):
+            return False
+        if around is None and (module.span(call)[0] >= offset or module.loops(call)):
+            return False
+    return True
 
 
 def _positional(module: Module, function: cst.FunctionDef, call: cst.Call) -> list[str]:

@@ -115,3 +115,21 @@ def test_a_torch_model_is_given_no_chat_format_of_the_runtime() -> None:
     found = port(FORMATTED + "model, tokenizer = setup_chat_format(model=model, tokenizer=tokenizer)\nprint(model.x)\n")
     assert found.status == "partial" and found.after.count("rt.setup_chat_format(") == 1
     assert [each.rule for each in found.findings if "leaves to torch" in each.message] == ["TP126"]
+
+
+ASKED = """other = "Qwen/Qwen3-4B"
+model = AutoModelForCausalLM.from_pretrained(other)
+def ask(text):
+    return model.generate(**tokenizer(text, return_tensors="pt"))
+print(ask("Hello"))
+"""
+
+
+def test_a_function_called_before_the_model_is_made_has_what_held_its_name_then() -> None:
+    text = TRAINING.format(before="").replace("model = AutoModel", f"{ASKED}model = AutoModel", 1)
+    ported = port(text)
+    assert ported.status == "ported" and "return model.generate(**" in ported.after
+    foreign = text.replace("AutoModelForCausalLM.from_pretrained(other)", "OtherModel(other)")
+    assert port(foreign.replace("model.generate(", "model.generate_content(")).status == "ported"
+    behind = text.replace(ASKED, "").replace("trainer.train()", "trainer.train()" + ASKED[ASKED.index("\ndef") :])
+    assert "return rt.generate(model, **" in port(behind).after

@@ -161,6 +161,21 @@ def test_a_notebook_pasted_as_a_script() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("pip install -U pip && pip install trl peft rich", 'pip install -U pip && pip install "tpu-port[tpu]" rich'),
+        ("cd src; pip install trl; cd ..", 'cd src; pip install "tpu-port[tpu]"; cd ..'),
+        (
+            "pip install trl && pip install peft && ls",
+            'pip install "tpu-port[tpu]" && pip install "tpu-port[tpu]" && ls',
+        ),
+    ],
+)
+def test_commands_behind_one_another(line: str, becomes: str) -> None:
+    check_becomes(f"# %%\n!{line}\n# %%\n{PLAIN}", f"!{becomes}\n# %%\n")
+
+
 def test_a_notebook_exported_as_a_script() -> None:
     call = "get_ipython().system('pip install -q trl rich  # now')\n"
     check_becomes(call + PLAIN, "get_ipython().system('pip install -q \"tpu-port[tpu]\" rich  # now')")

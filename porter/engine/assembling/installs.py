@@ -1,7 +1,7 @@
 """What has to be installed: the GPU's libraries in a source's own install commands become the port's.
 
-`!pip install`, `%pip install`, `uv pip install` and `uv add` of notebooks, and the same as `get_ipython().system(...)` or
-`os.system(...)` in a script.
+`!pip install`, `%pip install`, `uv pip install` and `uv add` of notebooks, also behind `&&`, and the same as
+`get_ipython().system(...)` or `os.system(...)` in a script.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REASON = "the port's libraries instead of the GPU's"
 NEEDED = "tpu-port[tpu]"
 CAP = re.compile(r"(?:===?|~=|<=?)[^\s,;\"']*,?")
 COMMAND = rf"(?:(?:uv[ \t]+)?(?:python3?[ \t]+-m[ \t]+)?pip3?[ \t]+{PIP_OPTIONS}install|uv[ \t]+add)[ \t]+"
-LINE = re.compile(rf"(?m)^[ \t]*[!%]?[ \t]*{COMMAND}(?P<words>(?:[^\r\n\\#;&|]|\\\r?\n|\\.|(?<=\S)#)*)")
+LINE = re.compile(rf"(?m)(?:^[ \t]*[!%]?|&&|;|\|\|)[ \t]*{COMMAND}(?P<words>(?:[^\r\n\\#;&|]|\\\r?\n|\\.|(?<=\S)#)*)")
 SYSTEM = re.compile(rf"(?P<quote>'''|\"\"\"|['\"])[!%]?{COMMAND}(?P<words>(?:(?!(?P=quote))[^;&|\r\n])*)(?P=quote)")
 RUNNERS = (
     "get_ipython().system",
@@ -56,6 +56,7 @@ class Install:
     end: int
     words: str
     quote: str = '"'
+    chained: bool = False  # with other commands of its line, `cd x && pip install y`
 
 
 def install_edits(porting: Porting, edits: Sequence[Edit], used: Collection[str]) -> list[Edit]:
@@ -90,6 +91,8 @@ def install_edits(porting: Porting, edits: Sequence[Edit], used: Collection[str]
         if wanted and wanted in new:
             _bring(brought, path, frozenset())
         line, column = module.line_column(command.start)
+        if command.chained and not _has_package(new):
+            new = f'"{NEEDED}" '
         if _has_package(new):
             made.append(Edit(command.start, command.end, new, RULE, REASON, line, column))
         elif (node := _statement_at(porting, command.start)) is not None:
@@ -226,9 +229,11 @@ def _commands(porting: Porting) -> Iterator[Install]:
     module = porting.module
     if module.has_magics:
         for found in LINE.finditer(module.text):
-            start = found.start() + len(found[0]) - len(found[0].lstrip())
+            begin = line_start(module.text, found.start())
+            start = begin + len(re.match(r"\s*", module.text[begin : found.end()])[0])  # type: ignore[index]
             if module.parsed[start] != module.text[start]:  # a stand-in
-                yield Install(found.start("words"), found.end("words"), found["words"])
+                chained = found[0][0] in "&;|" or module.text.startswith(("&", ";", "|"), found.end())
+                yield Install(found.start("words"), found.end("words"), found["words"], chained=chained)
     for call in module.calls:
         if module.code(call.func) not in RUNNERS:
             continue

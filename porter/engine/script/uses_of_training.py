@@ -8,7 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from ...source.calls import function_around
+from ...source.calls import function_around, runs_before
 from ...source.module import Module
 from ...source.scopes import Scope
 from .callback_methods import is_get, models_of_callbacks
@@ -144,11 +144,13 @@ def _is_merging(porting: Training, use: cst.CSTNode) -> bool:
 
 
 def _is_before(porting: Training, site: Site, use: cst.CSTNode) -> bool:
-    """Whether a variable is read before it holds the model: `model = "org/name"`, `load_tokenizer(model)`."""
+    """Whether a variable is read before it holds the model: `model = "org/name"`, `load_tokenizer(model)`; also by a
+    function that is called before alone."""
     module = porting.module
-    if module.span(use)[0] >= site.start or function_around(module, use) is not function_around(module, site.node):
-        return False
-    return not module.loops(use)
+    around = function_around(module, use)
+    if around is function_around(module, site.node):
+        return module.span(use)[0] < site.start and not module.loops(use)
+    return around is not None and function_around(module, site.node) is None and runs_before(module, around, site.start)
 
 
 def _models_of_trainer(porting: Training) -> list[cst.Name | cst.Attribute]:
