@@ -306,6 +306,33 @@ def test_what_a_library_is_installed_beside_bounds_it(tmp_path: Path, asked: str
     assert (found["trl"].partition(" ")[0], found["transformers"].partition(" ")[0]) == (trl, transformers)
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "trl", "transformers"),
+    [
+        ("environment.yml", "dependencies:\n  - pandas\n  - pip:\n    - datasets==2.14.0\n", "1.16.0", "5.12.1"),
+        ("environment.yml", "dependencies:\n  - pip:\n    - peft\n    - datasets==2.14.0\n", "0.11.4", "4.45"),
+    ],
+)
+def test_what_another_environment_pins_bounds_nothing(
+    tmp_path: Path, file: str, text: str, trl: str, transformers: str
+) -> None:
+    """One that names nothing of what trains isn't the script's."""
+    (tmp_path / file).write_text(text)
+    (tmp_path / "train.py").write_text(SCRIPT.replace("Qwen/Qwen3-0.6B", "Qwen/Qwen2-0.5B"))
+    found = port_file(tmp_path / "train.py").recipe.versions
+    assert (found["trl"].partition(" ")[0], found["transformers"].partition(" ")[0]) == (trl, transformers)
+
+
+def test_a_script_without_trl_is_not_bounded_by_what_trl_needs(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("transformers\ndatasets==3.2.0\n")
+    text = (
+        SCRIPT.replace("SFTTrainer", "Trainer").replace("SFTConfig", "TrainingArguments").replace("trl", "transformers")
+    )
+    (tmp_path / "train.py").write_text(text)
+    found = port_file(tmp_path / "train.py").recipe.versions
+    assert (found["trl"], found["transformers"]) == ("1.16.0 (newest table)", "5.12.1 (newest table)")
+
+
 OF_A_PARSER = """from datasets import load_dataset
 from trl import ModelConfig, ScriptArguments, SFTConfig, SFTTrainer, TrlParser
 

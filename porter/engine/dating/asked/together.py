@@ -11,7 +11,7 @@ from ....runtime.facts.field_tables import at_version, version_key
 from ....source.project.pins import spelled
 from ...script.training import Training
 from ..evidence.days import latest_day, said_last_day
-from .places import beside, pins_for, release_of, said_by_tables, texts_around
+from .places import SCRIPT, beside, pins_for, release_of, said_by_tables, texts_around
 
 
 def installed_with(porting: Training, library: str, by_day: bool) -> tuple[str, str] | None:
@@ -65,12 +65,16 @@ def beside_others(porting: Training, library: str, where: str, releases: list[st
 
 
 def binds(porting: Training, library: str) -> list[str]:
-    """The places that pin something which a library needs, where none asks for itself: `trl` beside
-    `huggingface_hub==0.23.4` isn't the newest."""
-    texts = [text for _, text in texts_around(porting)]
-    names = [name for name in _needed_by(library) if any(name in text for text in texts)]
+    """The places that pin something which a library of the script's needs, where none asks for itself: `trl` beside
+    `huggingface_hub==0.23.4` isn't the newest. A file that names none of what trains is another environment's."""
+    roots = [name for name in LIBRARIES if name in porting.module.roots]
+    if library not in roots and not any(library in _asks_of(name, history().releases(name)[-1]) for name in roots):
+        return []
+    texts = dict(texts_around(porting))
+    names = [name for name in _needed_by(library) if any(name in text for text in texts.values())]
     found = [where for name in names for where, pins in pins_for(porting, name) if exact_of(pins) is not None]
-    return list(dict.fromkeys(found))
+    other = {where for where, text in texts.items() if where != SCRIPT and not any(name in text for name in LIBRARIES)}
+    return [where for where in dict.fromkeys(found) if where not in other]
 
 
 def takes_one_of(allowed: Sequence[str], library: str, release: str, other: str) -> bool:
