@@ -274,3 +274,27 @@ def test_a_branch_that_does_more_stays_and_is_named(before: str, severities: lis
     found = port(script(BEGUN + before, extra=USES))
     assert "if torch.cuda.is_available():" in found.after
     assert [each.severity for each in found.findings if each.rule == "TP526"] == severities
+
+
+GIVEN_BACK = """def pick(forced=None):
+    if forced is not None:
+        return forced
+{body}
+halves = {test}
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    return 'cuda' if torch.cuda.is_available() else 'cpu'",
+        "    if torch.cuda.is_available():\n        return 'cuda'\n    return 'cpu'",
+    ],
+)
+@pytest.mark.parametrize(("test", "decides"), [("pick(sys.argv[1]) == 'cuda'", True), ("len(rows)", False)])
+def test_an_answer_that_a_function_gives_back_may_decide_a_setting(body: str, test: str, decides: bool) -> None:
+    made = GIVEN_BACK.format(body=body, test=test) + "print(pick())\n"
+    ported = port(sft_script(made, imports="import sys\nimport torch", config=", bf16=halves"))
+    [said] = [finding for finding in ported.findings if "is False on a TPU machine" in finding.message]
+    assert ("it decides halves, which the training takes" in said.message) is decides
+    assert (said.severity == "error") is decides

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, Severity, step
-from porter.packs.script import Module, inside, speaks_of_gpu
+from porter.packs.script import Module, calls_of, function_around, inside, speaks_of_gpu
 
 from ..gpus._gpu_choices import SAME, option_of
 from ..gpus._gpu_questions import (
@@ -131,14 +131,21 @@ def _follow(porting: Porting, use: cst.BaseExpression, found: dict[str, bool], d
             if any(item in calls for item in around):
                 if not _is_known(porting, read, around) and not _places(around):
                     found[name] = True
-            elif depth < MAX_HANDED and _is_asked(module, read) and not porting.covered(module.span(read)[0]):
+            elif (
+                depth < MAX_HANDED
+                and (isinstance(read, cst.Call) or _is_asked(module, read))
+                and not porting.covered(module.span(read)[0])
+            ):
                 _follow(porting, read, found, depth + 1)
 
 
 def _held_by(porting: Porting, use: cst.BaseExpression) -> Iterator[tuple[str, Sequence[cst.BaseExpression]]]:
     """What gets a value by an expression, or by the branches that it decides, and where the file reads that: names,
-    attributes, and the option of a parser whose default it is."""
+    attributes, the option of a parser whose default it is, and the function that gives it back."""
     module = porting.module
+    function = function_around(module, use)
+    if function is not None and _is_given_back(porting, use):
+        yield f"{function.name.value}()", calls_of(module, function)
     for target in _targets(porting, use):
         if module.code(target) in module.memory.get(SAME, ()):
             continue
@@ -151,6 +158,16 @@ def _held_by(porting: Porting, use: cst.BaseExpression) -> Iterator[tuple[str, S
     call = next((item for item in module.ancestors(use) if isinstance(item, cst.Call)), None)
     if call is not None and (name := option_of(porting, call)):
         yield name, module.attributes_named(name)
+
+
+def _is_given_back(porting: Porting, use: cst.BaseExpression) -> bool:
+    """Whether a function gives an expression back, or what it decides: `if available(): return "cuda"`."""
+    module, test = porting.module, decision(porting, use)
+    holder = module.parents[test]
+    if isinstance(holder, cst.If) and holder.test is test:
+        return any(isinstance(node, cst.Return) and node.value is not None for node in inside(holder))
+    line = next((node for node in module.ancestors(use) if isinstance(node, cst.BaseSmallStatement)), None)
+    return isinstance(line, cst.Return)
 
 
 def _is_known(porting: Porting, read: cst.BaseExpression, around: Sequence[cst.CSTNode]) -> bool:
