@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from porter.packs.api import Argument, Phase, Site, step
 from porter.packs.script import plain_version, version_key
-from porter.packs.training import Training, about, config_table, short_name, table_of
+from porter.packs.training import Training, about, config_table, plain_versions, short_name, table_of
 
 from ._release import is_patched, unsloth_version
 from .lost_keywords import LOST_SINCE, arguments_call, loses_keywords, names_release
@@ -47,6 +47,8 @@ def settle_moved(porting: Training) -> None:
             continue
         if argument.name == "tokenizer":
             _rename(porting, site, argument)
+        elif argument.name in table_of(porting, site).table.rows(plain_versions(porting)):
+            continue  # it is the trainer's own, and what was found is another thing
         elif row is None:
             _lose_unknown(porting, site, argument)
         elif _says_the_same(porting, argument):

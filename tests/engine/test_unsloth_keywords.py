@@ -110,3 +110,13 @@ def test_a_tokenizer_is_the_processing_class_of_unsloths_trainers_alone() -> Non
     assert found.status == "ported" and [row.fate for row in found.fields if "tokenizer" in row.source] == ["exact"]
     trls = "from trl import GRPOConfig, GRPOTrainer\n"
     assert port(trls + GRPO.replace(trls, "")).status == "partial"
+
+
+def test_a_collator_of_the_trainer_s_own_is_not_lost() -> None:
+    """Every SFTTrainer takes one: what was found of it first is another thing."""
+    collator = "DataCollatorForLanguageModeling(tokenizer=tokenizer, mlm=False)"
+    ported = given_beside(PLAIN, given=f", data_collator={collator}")
+    imported = "from transformers import DataCollatorForLanguageModeling, TrainingArguments"
+    ported = port(ported.before.replace("from transformers import TrainingArguments", imported))
+    assert "label_mask=rt.IgnorePadding(" in ported.after
+    assert not any("SFTTrainer.data_collator" in finding.message for finding in ported.findings)
