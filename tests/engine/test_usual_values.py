@@ -167,3 +167,12 @@ def test_a_file_of_the_project_is_parsed_once_for_all_values(tmp_path: Path, mon
 
     for file in (text, *(path.read_text() for path in tmp_path.iterdir())):
         assert parsed.count(file) == 1, file
+
+
+def test_an_attribute_that_is_made_of_another_part_of_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("model:\n  base: a/b\n")
+    head = "config = yaml.safe_load(open('config.yaml'))\nclass Tuner:\n    def __init__(self, config):\n"
+    script, made = tmp_path / "train.py", "        self.part = config['model']\n        self.name = self.part['base']\n"
+    assert usual_value("self.name", head + made, script) == ("a/b", "Tuner.name")
+    round_and_round = "        self.part = self.name['base']\n        self.name = self.part['base']\n"
+    assert usual_value("self.name", head + round_and_round, script) is None

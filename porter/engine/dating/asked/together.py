@@ -8,10 +8,10 @@ from functools import cache
 from ....releases.history import LIBRARIES, history
 from ....releases.versions import Pin, can_meet, exact_of, fits, pins_of
 from ....runtime.facts.field_tables import at_version, version_key
-from ....source.project.pins import spelled
+from ....source.project.pins import SCRIPT, spelled
 from ...script.training import Training
 from ..evidence.days import latest_day, said_last_day
-from .places import SCRIPT, beside, pins_for, release_of, said_by_tables, texts_around
+from .places import beside, pins_for, release_of, said_by_tables, texts_around
 
 
 def installed_with(porting: Training, library: str, by_day: bool) -> tuple[str, str] | None:

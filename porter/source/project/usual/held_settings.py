@@ -17,6 +17,7 @@ from .trees import (
     declarations_of,
     fields_of,
     has_field,
+    held_by_objects,
     imports_of,
     keywords_by_name,
     last_name,
@@ -89,7 +90,8 @@ class Settings(Tables):
         if found is not None:
             return found
         if owner in ("self", "cls"):
-            return self.at(path[1:], depth) if len(path) > 1 else None
+            found = self.at(path[1:], depth) if len(path) > 1 else None
+            return found or self._of_attribute(path, place, depth)
         set_to = set_to_in(self.trees[place], owner)
         if len(set_to) != 1 or depth > DEEPEST:
             return None
@@ -100,6 +102,16 @@ class Settings(Tables):
         if (above := keys_of(set_to[0])) is None:
             return None
         return self.of_setting(above[0], [*above[1], *path], place, depth + 1)
+
+    def _of_attribute(self, path: list[str], place: str, depth: int) -> tuple[str, str] | None:
+        """What settings hold at a path whose first attribute is a part of them: `self.name = self.part["base"]`
+        where `self.part = config["model"]`."""
+        classes = [node for node in declarations_of(self.trees[place]) if isinstance(node, ast.ClassDef)]
+        values = [value for node in classes for value in held_by_objects(node).get(path[0], ())]
+        above = keys_of(values[0]) if len({ast.dump(value) for value in values}) == 1 else None
+        if above is None or depth > DEEPEST:
+            return None
+        return self.of_setting(above[0], [*above[1], *path[1:]], place, depth + 1)
 
     def read_imported(self) -> None:
         """Read the project's modules that the script imports: a class of settings may stand there."""
