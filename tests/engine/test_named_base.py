@@ -20,6 +20,8 @@ TRAINED = "trainer.train()\n"
         ("", WRAPPED, "model = trainer.model\nmodel.save_pretrained('out')", 0),
         ("model = prepare_model_for_kbit_training(model)", WRAPPED, "model.save_pretrained('out')", 1),
         ("model = get_peft_model(model, LoraConfig(r=8))", "", "model.save_pretrained('out')", 0),
+        ("base = model\nmodel = get_peft_model(base, LoraConfig(r=8))", "", "base.save_pretrained('out')", 1),
+        ("base = model\nmodel = get_peft_model(base, LoraConfig(r=8))", "", "model.save_pretrained('out')", 0),
         ("", "", "model.save_pretrained('out')", 0),
         ("", ", peft_config=None", "model.save_pretrained('out')", 0),
     ],

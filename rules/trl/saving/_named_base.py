@@ -3,6 +3,8 @@
 model = AutoModelForCausalLM.from_pretrained(name)
 trainer = SFTTrainer(model=model, peft_config=lora)    trainer.model is a PeftModel around it,
 model.save_pretrained("out")                           model the base with PEFT's layers in it
+
+The same of the base that get_peft_model was given, by its own name.
 """
 
 from __future__ import annotations
@@ -14,15 +16,12 @@ from porter.packs.script import binding_origins, origins, reaching
 
 
 def is_named_base(porting: Porting, site: Site) -> bool:
-    """Whether a method is called on a base into which the trainer alone has put adapters."""
-    trainer, func = porting.trainer, getattr(site.node, "func", None)
+    """Whether a method is called on a base, by its own name, into which the trainer or get_peft_model puts adapters."""
+    trainer, func, inject = porting.trainer, getattr(site.node, "func", None), porting.inject
     given = trainer.argument("peft_config") if trainer is not None else None
-    if (
-        given is None
-        or given.value.is_literal(None)
-        or not porting.saves_adapter
-        or not isinstance(func, cst.Attribute)
-    ):
+    by_trainer = given is not None and not given.value.is_literal(None)
+    by_script = inject is not None and inject.scope is site.scope and inject.end <= site.start
+    if not (by_trainer or by_script) or not porting.saves_adapter or not isinstance(func, cst.Attribute):
         return False
     loads = [load.node for load in porting.of_role("model")]
     values = [list(binding_origins(porting.module, binding)) for binding in reaching(porting.module, func.value)]
