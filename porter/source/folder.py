@@ -79,7 +79,7 @@ class SourceTree:
         """The file that an import of `user` means, and the name in it: `..config.LR` → `config.py`, `LR`.
 
         "" for the name when the import means the file itself. An absolute import is looked for beside the file, then
-        from each folder above it, then in the root's `src`.
+        from each folder above it, then in the `src` of each of these.
         """
         dots = len(name) - len(name.lstrip("."))
         parts = tuple(name.lstrip(".").split(".")) if name.lstrip(".") else ()
@@ -87,7 +87,7 @@ class SourceTree:
         if dots:
             starts = folders[dots - 1 : dots]
         else:
-            starts = [*folders, Path("src")]
+            starts = [*folders, *(folder / "src" for folder in folders)]
         for start in starts:
             for count in range(len(parts), 0, -1):
                 inner = start.joinpath(*parts[:count])

@@ -171,6 +171,44 @@ def test_a_script_that_is_started_from_above_its_folder(tmp_path: Path) -> None:
     assert rows and all(place.text in lines[place.line - 1] for place in rows)
 
 
+def test_the_folder_of_a_script_is_told_with_the_imports_that_it_has(tmp_path: Path) -> None:
+    imports = "import os, sys\n\nfrom src.models import load_model"
+    port = ported(tmp_path, imports, "load_model", "jobs/train.py", src__models=MODELS)
+    assert "sys.path.append(" in port.after
+    assert [line for line in port.after.splitlines() if line.startswith(("import os", "import sys"))] == [
+        "import os, sys"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("script", "imports", "written"),
+    [
+        ("jobs/train.py", "from src.models import load_model", "from src.names import full"),
+        ("jobs/train.py", "from src.inner.models import load_model", "from src.names import full"),
+        ("src/train.py", "from .inner.models import load_model", "from .names import full"),
+        ("src/jobs/train.py", "from ..inner.models import load_model", "from ..names import full"),
+        ("lib/train.py", "from app.models import load_model", "from app.names import full"),
+    ],
+)
+def test_relative_imports_of_a_module_that_is_written_elsewhere(
+    script: str, imports: str, written: str, tmp_path: Path
+) -> None:
+    """Names that stay, which the module has to reach from beside the script, under the names that the script has."""
+    inner, root = "inner" in imports, "lib/src/app" if "app" in imports else "src"
+    lines = f"from {'..' if inner else '.'}names import full"
+    models = f"{lines}\n{MODELS}".replace("from_pretrained(name", "from_pretrained(full(name)")
+    place = f"{root}/inner" if inner else root
+    names = "def full(name):\n    return name.strip()\n"
+    packages = {f"{folder}/__init__.py": "" for folder in (root, place, Path(script).parent.as_posix())}
+    files = {f"{place}/models.py": models, f"{root}/names.py": names}
+    text = SCRIPT.format(imports=imports, load="load_model")
+    project(tmp_path, {**packages, **files, script: text})
+    port = port_script(tmp_path / script)
+    assert port.status == "ported", [each.message for each in port.findings]
+    (module,) = port.modules
+    assert module.beside == "models_tunix.py" and written in module.after.splitlines()
+
+
 def test_a_module_of_a_package(tmp_path: Path) -> None:
     imports = "from .models import load_model"
     port = ported(tmp_path, imports, "load_model", "pack/train.py", pack__models=MODELS, pack____init__="")

@@ -12,6 +12,7 @@ from pathlib import Path
 import libcst as cst
 
 from ...errors import InputError
+from ...files import is_file
 from ...port import Port
 from ...recipe import Receipt
 from ...source.folder import SourceTree
@@ -43,6 +44,12 @@ class Renaming:
         return "." if any(isinstance(node, ast.ImportFrom) and node.level for node in body) else ""
 
     @cached_property
+    def highest(self) -> int:
+        """The folders above its own that the script's relative imports go up to."""
+        body = ast.walk(syntax_tree(self.tree.module(self.script).text))
+        return max([0, *(node.level - 1 for node in body if isinstance(node, ast.ImportFrom))])
+
+    @cached_property
     def is_found(self) -> bool:
         """Whether Python looks for modules where the script lies: some scripts are started from above their folder."""
         if self.dot or "sys.path" in self.tree.module(self.script).text:
@@ -68,6 +75,24 @@ class Renaming:
         names = _imports(self.tree.module(self.script).text)
         found = ((line, name, self.tree.find(name, self.script)) for line, name in names)
         return next(((line, name) for line, name, at in found if at is not None and at[0] == file), (1, ""))
+
+    def from_the_script(self, home: str, user: Path) -> str:
+        """How the script would say what a relative import of `user` says: by the folder that its own imports start
+        from, or relative to its own. NotRenamed where it can't."""
+        level = len(home) - len(home.lstrip("."))
+        place = Path(*user.parts[: len(user.parts) - level], *filter(None, home[level:].split(".")))
+        if self.dot:
+            above, own = 0, self.script.parent
+            while own.parts and not place.is_relative_to(own):
+                above, own = above + 1, own.parent
+            if above > self.highest and not is_file(self.tree.root / own / "__init__.py"):
+                raise NotRenamed
+            return "." * (above + 1) + ".".join(place.relative_to(own).parts)
+        for _, name in _imports(self.tree.module(self.script).text):
+            start = self._start(name)
+            if self.tree.find(name, self.script) and place.is_relative_to(start / name.partition(".")[0]):
+                return ".".join(place.relative_to(start).parts)
+        raise NotRenamed
 
     def stays(self, name: str, user: Path) -> bool:
         """Whether a relative import of `user` leads to the same file from beside the script."""
@@ -148,11 +173,13 @@ def _of_from(
     dot = "" if home.endswith(".") else "."
     names = [home if alias.name == "*" else f"{home}{dot}{alias.name}" for alias in node.names]
     found = [renaming.target(name, user) for name in names]
+    made = FROM.match(text, start)
     if not any(found):
         if node.level and user != renaming.script and not renaming.stays(home, user):
-            raise NotRenamed
+            if made is None:
+                raise NotRenamed
+            yield made.start(1), made.end(1), renaming.from_the_script(home, user)
         return
-    made = FROM.match(text, start)
     modules = {target[0] for target in found if target is not None}
     if made is None or None in found or len(modules) > 1:
         raise NotRenamed
@@ -182,7 +209,8 @@ def _path_lines(text: str, found: Sequence[tuple[int, int, str]]) -> list[tuple[
     if not lines:
         return []
     start = min(top) if top and min(top) == min(lines) else _behind_imports(text)
-    bound = set(re.findall(r"^import (os|sys)$", text[:start], re.MULTILINE))
+    plain = re.findall(r"^import ([\w, ]+)$", text[:start], re.MULTILINE)
+    bound = {name.strip() for names in plain for name in names.split(",")}
     newline = "\r\n" if "\r\n" in text else "\n"
     imports = "".join(f"import {name}{newline}" for name in ("os", "sys") if name not in bound)
     told = "sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # the modules written beside this file"
