@@ -165,3 +165,31 @@ def test_a_command_that_a_try_with_the_training_starts_is_an_error() -> None:
 def test_a_cell_shows_no_driver(tmp_path: Path, line: str, gone: bool) -> None:
     path = saved(tmp_path / "train.ipynb", cell(f"# which GPU\n{line}\nprint(1)"), cell(sft_script("")))
     assert ("nvidia-smi" not in port_file(path).after) is gone
+
+
+UNUSED = """\
+def held():
+    \"\"\"In bytes.\"\"\"
+    return nv.nvmlDeviceGetMemoryInfo(nv.nvmlDeviceGetHandleByIndex(0)).used
+
+
+def count():
+    return nvmlDeviceGetCount()
+
+
+"""
+UNUSED_IMPORTS = "import pynvml as nv\nfrom pynvml import nvmlDeviceGetCount, nvmlInit"
+
+
+def test_an_import_for_functions_that_the_script_does_not_come_to_goes_there() -> None:
+    found = port(sft_script(UNUSED, imports=UNUSED_IMPORTS))
+    assert found.status == "ported" and "nvmlInit" not in found.after
+    assert '    """In bytes."""\n    import pynvml as nv\n    return nv.' in found.after
+    assert "def count():\n    from pynvml import nvmlDeviceGetCount\n    return" in found.after
+    assert not re.search(r"(?m)^(import|from) pynvml", found.after)
+
+
+@pytest.mark.parametrize("use", ["sys.argv.append(count())", "sys.argv.append(count)", "COUNT = nvmlDeviceGetCount"])
+def test_an_import_that_the_script_comes_to_stays_an_error(use: str) -> None:
+    ((message, line),) = said(UNUSED + use, UNUSED_IMPORTS)
+    assert message.startswith("from pynvml import nvmlDeviceGetCount") and line == 2
