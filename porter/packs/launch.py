@@ -8,7 +8,15 @@ from __future__ import annotations
 from ..engine.dating.row_order import accelerate_beside
 from ..errors import InputError
 from ..recipe import literal_code
-from ..runtime.settings.zero_config import ADAMW, EQUAL, SCHEDULES, SHAPES, accumulation_left_out, same
+from ..runtime.settings.zero_config import (
+    ADAMW,
+    EQUAL,
+    SCHEDULES,
+    SHAPES,
+    accumulation_left_out,
+    refused_settings,
+    same,
+)
 from ..source.launch.deepspeed import CONFIG_FILE, TABLE, from_dict, read_deepspeed
 from ..source.launch.launch_config import Setting, beside
 from ..source.launch.settings import INLINE
@@ -29,5 +37,6 @@ __all__ = [
     "from_dict",
     "literal_code",
     "read_deepspeed",
+    "refused_settings",
     "same",
 ]

@@ -16,6 +16,7 @@ from ..engine.reading.precision import launched_as
 from ..engine.reading.quantization import when_quantised
 from ..engine.receipts.marking import about, also
 from ..engine.script.callback_methods import EVENTS, TOKENIZER, in_callback, is_callback, parameters_of, rest_reads
+from ..engine.script.config_attributes import said_usually
 from ..engine.script.fill_from_tables import (
     bindings_of,
     config_table,
@@ -103,6 +104,7 @@ __all__ = [
     "puts_in_twice",
     "rest_reads",
     "rewritten_by",
+    "said_usually",
     "samples_one_prompt",
     "say_float32_between",
     "sets_of",

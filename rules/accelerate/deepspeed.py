@@ -8,11 +8,11 @@ A value is "auto", which the arguments fill, or has to equal theirs: transformer
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from porter.packs.api import Origin, Phase, Severity, Value, step
+from porter.packs.api import Argument, Origin, Phase, Severity, Value, step
 from porter.packs.launch import (
     ADAMW,
     CONFIG_FILE,
@@ -29,10 +29,11 @@ from porter.packs.launch import (
     from_dict,
     literal_code,
     read_deepspeed,
+    refused_settings,
     same,
 )
 from porter.packs.script import plain_version
-from porter.packs.training import Training, also
+from porter.packs.training import Training, also, said_usually
 
 PART_OF = "accelerate"
 RULE = "TP402"
@@ -76,19 +77,15 @@ def _named_settings(porting: Training, launch: Sequence[Setting]) -> tuple[Setti
         _resolve(porting, "")
         reason = "its file is read when the script starts, and what has no counterpart is refused then"
         porting.change_fate(".deepspeed", fate="changed", target="porter.runtime.arguments", reason=reason)
+    if kept is not None and not kept.value.known and not any(setting.table == TABLE for setting in launch):
+        _say_of_usual_file(porting, kept)
     if value is None or not value.known or not value.literal:
         return ()
     if any(setting.table == TABLE for setting in launch):
         _resolve(porting, "the launch files say what it says")
         return ()
-    given = value.literal
     try:
-        if isinstance(given, dict):
-            settings = tuple(from_dict(given, Path(porting.module.path)))
-        elif str(given).lstrip().startswith("{"):  # transformers takes the JSON itself, too
-            settings = read_deepspeed(Path(porting.module.path), str(given))
-        else:
-            settings = read_deepspeed(beside(Path(porting.module.path), str(given)))
+        settings = _read(porting, value.literal)
     except InputError as error:
         line, column = (value.origin.line, value.origin.column) if value.origin is not None else (1, 1)
         _resolve(porting, "")
@@ -98,6 +95,58 @@ def _named_settings(porting: Training, launch: Sequence[Setting]) -> tuple[Setti
         return ()
     _resolve(porting, "its settings are rows of their own")
     return settings
+
+
+def _say_of_usual_file(porting: Training, kept: Argument) -> None:
+    """What of the file that is named unless the user says another ends the port at its start, where it is read."""
+    told = said_usually(porting.module, kept, porting.config) if porting.config is not None else None
+    if told is None or not isinstance(told[0].literal, str | dict) or not told[0].literal:
+        return
+    given, source = told[0].literal, f"{' '.join(kept.text.split())}: {told[1]} {told[0].code}"
+    fix = "Give one that is there: the port reads it at its start, and says then what of it has no counterpart."
+    try:
+        settings = _read(porting, given)
+    except InputError as error:
+        message = f"deepspeed={source}: it {error.message}."
+        porting.find(RULE, "warning", message, fix, kept.line, kept.column)
+        return
+    values = {setting.row or setting.name: setting.value for setting in settings if setting.table == TABLE}
+    wrong = [*refused_settings(values), *_contradicted(porting, values)]
+    reason = "the file is read when the script starts, and what has no counterpart is refused then"
+    fate, target = ("manual", "") if wrong else ("changed", "porter.runtime.arguments")
+    porting.change_fate(".deepspeed", fate=fate, target=target, reason=reason)
+    for said in wrong:
+        message = f"deepspeed={source}, with which the port ends at its start: {said}."
+        fix = "Take that out of the file, or give another."
+        porting.find(RULE, "error", message, fix, kept.line, kept.column)
+
+
+def _contradicted(porting: Training, values: dict[str, Any]) -> Iterator[str]:
+    """What `take_deepspeed` of the runtime finds at the start, where the call that makes the config says it."""
+
+    def said(keyword: str) -> Any:
+        argument = porting.config.argument(keyword) if porting.config is not None else None
+        return argument.value.literal if argument is not None and argument.value.known else None
+
+    for name, keyword in EQUAL.items():
+        given, asked = values.get(name, "auto"), said(keyword)
+        if given != "auto" and asked is not None and not same(given, asked):
+            yield f"{name}={given}: {keyword} is {asked}, and transformers doesn't start with both"
+    if values.get("optimizer.type") in ADAMW and said("weight_decay"):
+        yield "optimizer: DeepSpeed's decays norms and biases, too; leave it out, or set weight_decay=0"
+    transformers = plain_version(porting.versions.get("transformers", "")) or None
+    if said("gradient_accumulation_steps") not in (None, 1) and (why := accumulation_left_out(values, transformers)):
+        yield f"gradient_accumulation_steps isn't set, {why}; write it there"
+
+
+def _read(porting: Training, given: Any) -> tuple[Setting, ...]:
+    """The settings of a config: the script's own, a file's, or JSON, which transformers takes, too."""
+    path = Path(porting.module.path)
+    if isinstance(given, dict):
+        return tuple(from_dict(given, path))
+    if str(given).lstrip().startswith("{"):
+        return read_deepspeed(path, str(given))
+    return read_deepspeed(beside(path, str(given)))
 
 
 @step(Phase.READ, of="trainer", reads=("values", "settings", "arguments_object"), fills=("optimizer.*", "schedule.*"))

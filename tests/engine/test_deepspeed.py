@@ -299,3 +299,67 @@ def test_what_accelerate_config_writes_is_ported(tmp_path: Path, bf16: str) -> N
 def test_a_value_of_another_kind_ends_with_one_full_stop(tmp_path: Path) -> None:
     port = ported(tmp_path, ZERO | {"zero_optimization": {"stage": "three"}})
     assert [one.message for one in port.findings if one.message.endswith("the release wants int here.")]
+
+
+FLAG = """\
+import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--ds", default="{default}")
+flags = parser.parse_args()
+"""
+
+
+def ported_by_flag(folder: Path, config: dict[str, Any], *, default: str = "ds.json", decay: float = 0.0) -> Port:
+    (folder / "ds.json").write_text(json.dumps(config, indent=2))
+    text = SCRIPT.replace("{more}", "\n    deepspeed=flags.ds,").replace("weight_decay=0.1", f"weight_decay={decay}")
+    (folder / "train.py").write_text(FLAG.replace("{default}", default) + text)
+    return port_file(folder / "train.py", Options(processes=8))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"optimizer": ADAM}, {"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1e-4}}}],
+)
+def test_a_file_that_a_flag_names_by_default_is_read_when_the_script_starts(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    """It was called refused, whatever it holds."""
+    port = ported_by_flag(tmp_path, ZERO | more)
+    assert port.status == "ported", port.findings
+    assert "deepspeed=flags.ds" in port.after and "SFTBatches.from_args(" in port.after
+    (fate,) = [row.fate for row in port.fields if row.source == "SFTConfig.deepspeed"]
+    assert fate == "changed"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"optimizer": {"type": "Lion", "params": {}}}, "optimizer.type=Lion"),
+        (
+            {"optimizer": {"type": "AdamW", "params": {"lr": 3e-4}}},
+            "optimizer.params.lr=0.0003: learning_rate is 0.0001",
+        ),
+        ({"bf16": {"enabled": False}}, "bf16.enabled=False: bf16 is True"),
+    ],
+)
+def test_what_of_that_file_ends_the_port_is_named(tmp_path: Path, more: dict[str, Any], says: str) -> None:
+    port = ported_by_flag(tmp_path, ZERO | more)
+    (said,) = [each.message for each in port.findings if each.severity == "error"]
+    assert port.status == "partial" and says in said
+    assert said.startswith("deepspeed=flags.ds: its default is 'ds.json', with which the port ends at its start: ")
+
+
+def test_what_deepspeeds_optimizer_decays_is_named(tmp_path: Path) -> None:
+    (said,) = [
+        each
+        for each in ported_by_flag(tmp_path, ZERO | {"optimizer": ADAM}, decay=0.1).findings
+        if each.severity == "error"
+    ]
+    assert "decays norms and biases" in said.message
+
+
+def test_a_file_that_a_flag_names_by_default_and_that_is_not_there(tmp_path: Path) -> None:
+    port = ported_by_flag(tmp_path, ZERO, default="elsewhere.json")
+    (said,) = [each for each in port.findings if "elsewhere.json" in each.message]
+    assert port.status == "ported" and said.severity == "warning" and "which is not there" in said.message

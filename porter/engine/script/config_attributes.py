@@ -23,6 +23,7 @@ from .sites import OBJECTS, Argument, Site
 from .training import Training
 
 LAUNCHED = "the words of the project's commands"  # of `Module.memory`
+FILES = {"mesh.zero"}  # places of files that are read when the script starts
 HOLDS = "lora"  # the role of configs that hold what they are given
 
 
@@ -53,24 +54,32 @@ def surely_held(module: Module, argument: Argument) -> Value | None:
 
 
 def refused_usually(module: Module, argument: Argument, site: Site, row: Row) -> tuple[Value, str] | None:
-    """What a keyword is unless the user says another, where that is refused when the port starts, and what says so: the
-    project's files of settings, or the default of an argument, a field or a parameter."""
-    if argument.value.known or not row.judged_later or site.role not in OBJECTS or not isinstance(site.node, cst.Call):
+    """What a keyword is unless the user says another, where that is refused when the port starts, and what says so.
+
+    A file that the arguments read when the script starts is judged by what it holds.
+    """
+    if not row.judged_later or row.place in FILES:
+        return None
+    told = said_usually(module, argument, site)
+    return told if told is not None and row.verdict(told[0].literal)[0] == "manual" else None
+
+
+def said_usually(module: Module, argument: Argument, site: Site) -> tuple[Value, str] | None:
+    """What a keyword of a config is unless the user says another, and what says so: the project's files of settings, or
+    the default of an argument, a field or a parameter; None where it is known, or nothing tells."""
+    if argument.value.known or site.role not in OBJECTS or not isinstance(site.node, cst.Call):
         return None
     node, told = argument.node, argument.beside
     if told is None and node is not None:
         told = told_by_files(module, node, site.node)
-    said = "a file of the project says"
     try:
         if told is not None:
-            value = Value("literal", repr(evaluate(module, told)))
-        elif node is not None and argument.certain and not _is_launched_with(module, node):
-            said, value = "its default is", Value("literal", repr(usual_object(module, node)))
-        else:
-            return None
+            return Value("literal", repr(evaluate(module, told))), "a file of the project says"
+        if node is not None and argument.certain and not _is_launched_with(module, node):
+            return Value("literal", repr(usual_object(module, node))), "its default is"
     except (Unknown, Unsure):
-        return None
-    return (value, said) if row.verdict(value.literal)[0] == "manual" else None
+        pass
+    return None
 
 
 def _is_launched_with(module: Module, node: cst.BaseExpression) -> bool:

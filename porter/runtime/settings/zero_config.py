@@ -59,7 +59,7 @@ def take_deepspeed(args: Any) -> None:
         if is_ignored(find_table(TABLE), name):
             print(f"deepspeed={_shown(args.deepspeed)}: {name}: {IGNORED}", file=sys.stderr)
     given = {".".join(names): value for names, value in leaves(config)}
-    wrong = [*_refused(given), *_contradictions(args, given)]
+    wrong = [*refused_settings(given), *_contradictions(args, given)]
     if args.gradient_accumulation_steps != 1 and (said := accumulation_left_out(given, args.of_transformers)):
         wrong.append(f"gradient_accumulation_steps isn't set, {said}; write it there")
     if given.get("optimizer.type") in ADAMW and args.weight_decay:
@@ -141,6 +141,18 @@ def same(one: Any, other: Any) -> bool:
         return bool(one == other)
 
 
+def refused_settings(given: Mapping[str, Any]) -> Iterator[str]:
+    """The settings of a config, by dotted name, that no port takes, each with the reason."""
+    table = find_table(TABLE)
+    for name, value in given.items():
+        if is_ignored(table, name):
+            continue
+        row = row_of(table, name)
+        fate, reason = row.verdict(value) if row is not None else ("manual", "no setting of DeepSpeed's that is known")
+        if fate == "manual" and value != "auto":
+            yield f"{name}={value}: {reason}"
+
+
 def _read(given: Any) -> dict[str, Any]:
     if isinstance(given, dict):
         return given
@@ -157,17 +169,6 @@ def _read(given: Any) -> dict[str, Any]:
 
 def _shown(given: Any) -> str:
     return "{...}" if isinstance(given, dict) else str(given)
-
-
-def _refused(given: Mapping[str, Any]) -> Iterator[str]:
-    table = find_table(TABLE)
-    for name, value in given.items():
-        if is_ignored(table, name):
-            continue
-        row = row_of(table, name)
-        fate, reason = row.verdict(value) if row is not None else ("manual", "no setting of DeepSpeed's that is known")
-        if fate == "manual" and value != "auto":
-            yield f"{name}={value}: {reason}"
 
 
 def _contradictions(args: Any, given: Mapping[str, Any]) -> Iterator[str]:
