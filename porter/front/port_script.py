@@ -32,8 +32,12 @@ def port_script(path: Path, options: Options | None = None) -> Port:
 
 
 def _only_defines(path: Path) -> bool:
-    """Whether a file runs nothing of its own: imports, definitions and settings alone."""
-    body = ast.parse(read_module(path).text).body
+    """Whether a file runs nothing of its own: imports, definitions and settings alone. Not one with a notebook's lines
+    (`!pip install trl`), nor with what this Python can't parse."""
+    try:
+        body = ast.parse(read_module(path).text).body
+    except (SyntaxError, ValueError, RecursionError):
+        return False
     values = (node.value for node in body if isinstance(node, ast.Expr))
     kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Expr)
     return all(isinstance(node, kinds) for node in body) and all(isinstance(value, ast.Constant) for value in values)

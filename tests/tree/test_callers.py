@@ -104,3 +104,12 @@ def test_a_caller_that_takes_too_long_costs_no_port(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(porter.front.port_script, "port_with_modules", lambda *_: alone)
     assert port_script(path, Options(budget=2.0)) == alone
     assert monotonic() - start < 30
+
+
+@pytest.mark.parametrize("line", ["!pip install trl", "%matplotlib inline", "print(f'{'a'}')"])
+def test_a_partial_port_of_a_script_with_a_line_that_python_cant_parse(tmp_path: Path, line: str) -> None:
+    """A notebook's line, or an f-string of Python 3.12."""
+    script = tmp_path / "train.py"
+    made = "def rows():\n    return load()\n\n\n" + TRAINER
+    script.write_text(f"{line}\n{made}")
+    assert port_script(script).status == "partial"
