@@ -357,3 +357,15 @@ def test_a_try_that_takes_what_bitsandbytes_raises_is_said() -> None:
     (said,) = [finding for finding in found.findings if finding.rule == "TP536"]
     assert said.severity == "warning" and "a `try` takes what torch raises here" in said.message
     assert found.status == "ported"
+
+
+@pytest.mark.parametrize(
+    "held", ["kind = torch.float16", "kind = torch.float16 if len(sys.argv) > 1 else torch.bfloat16"]
+)
+def test_a_load_that_bitsandbytes_quantises_ends_the_port_whatever_its_type(held: str) -> None:
+    """The type is the TPU's in the port: that answers nothing of the load."""
+    imports = "import sys\nimport torch\nfrom transformers import AutoModelForCausalLM, BitsAndBytesConfig"
+    load = LOAD.format(", quantization_config=BitsAndBytesConfig(load_in_4bit=True), dtype=kind") + ".other()"
+    found = port(sft_script(imports=imports, after=f"trainer.train()\n{held}\nagain = {load}"))
+    (said,) = [finding for finding in found.findings if finding.rule == "TP536"]
+    assert said.severity == "error" and "needs a GPU, and the port comes here" in said.message

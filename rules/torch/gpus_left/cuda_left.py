@@ -45,6 +45,7 @@ MEMORY = tuple(
     f"torch.cuda.{name}" for name in "max_memory_allocated max_memory_reserved memory_allocated memory_reserved".split()
 )
 MEASURED = 'jax.devices()[0].memory_stats()["peak_bytes_in_use"] is what a TPU held; tpu-port plan says it before.'
+TYPES = ("torch_dtype", "dtype")
 QUANTISES = frozenset({"quantization_config", "load_in_4bit", "load_in_8bit"})
 ANYWHERE = ("auto", "balanced", "balanced_low_0", "sequential", "cpu")  # maps that are the CPU where there's no GPU
 HOST, REASON = '"cpu"', "torch holds it on the host: a TPU isn't torch's"
@@ -245,9 +246,10 @@ def _is_quantised(module: Module, call: cst.Call) -> bool:
 
 
 def _is_answered(porting: Porting, call: cst.Call) -> bool:
-    """Whether a rule has taken the call, its function's name or what it is given."""
+    """Whether a rule has taken the call, its function's name or what it is given; its type alone answers nothing."""
     last = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    parts = [call, last, *(argument.value for argument in call.args)]
+    given = [a for a in call.args if a.keyword is None or a.keyword.value not in TYPES]
+    parts = [call, last, *(argument.value for argument in given)]
     return any(porting.covered(porting.module.span(part)[0]) for part in parts)
 
 
