@@ -91,3 +91,11 @@ def test_a_checkpoint_may_be_named_from_the_root(output: str, path: str, named: 
     text = sft_script(imports="from peft import PeftModel", after=f"trainer.train()\n{lines}\n")
     found = port(text.replace('output_dir="out"', f'output_dir="{output}"')).findings
     assert any("hold neither a config" in each.message for each in found) is named
+
+
+@pytest.mark.parametrize(("folder", "named"), [("out/checkpoint-5", True), ("other/checkpoint-5", False)])
+def test_a_checkpoint_that_the_next_trainer_starts_from(folder: str, named: bool) -> None:
+    again = "trainer = SFTTrainer(model, args=SFTConfig('next', max_steps=5), train_dataset=rows)\ntrainer.train()\n"
+    lines = f"trainer.train()\nmodel = AutoModelForCausalLM.from_pretrained('{folder}')\n{again}"
+    found = port(sft_script("rows = load_dataset('x', split='train')", after=lines)).findings
+    assert any("hold neither a config" in each.message for each in found) is named

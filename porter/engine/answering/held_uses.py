@@ -9,7 +9,6 @@ from ..script.fill_from_tables import table_of
 from ..script.porting import Porting
 from ..script.uses_of_training import Use, is_in_reach
 from .scoped_names import named_at
-from .written_over import write_over
 
 # Trainers whose batches know how many rows they are made of.
 COUNTED = ("sft", "causal-lm", "dpo", "orpo", "cpo", "kto")
@@ -33,23 +32,12 @@ def replace_held(porting: Porting, use: Use) -> bool:
     if parts[0] == "args" and len(parts) > 1:
         with named_at(porting, use):
             if porting.arguments_object:
-                write_over(
-                    porting,
-                    module.span(node),
-                    porting.arguments_object,
-                    site.rule,
-                    "the trainer only repeats its arguments",
-                )
+                porting.edit(start, end, porting.arguments_object, site.rule, "the trainer only repeats its arguments")
                 return True
             row = table_of(porting, porting.arguments).table.row(parts[1]) if porting.arguments is not None else None
             if row is not None and row.place and porting.value(row.place) is not None:
-                write_over(
-                    porting,
-                    module.span(module.parents[node]),
-                    porting.text(row.place),
-                    site.rule,
-                    "the value stands where it is used",
-                )
+                start, end = module.span(module.parents[node])
+                porting.edit(start, end, porting.text(row.place), site.rule, "the value stands where it is used")
                 return True
         return False
     dataset = site.argument(parts[0]) if parts[0] in ("train_dataset", "eval_dataset") else None

@@ -8,6 +8,7 @@ knows is left alone and named to the user.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import libcst as cst
 
@@ -29,7 +30,6 @@ from .given_to_unknown_code import argument_with
 from .held_uses import replace_held
 from .python_rules import answer, in_turn
 from .scoped_names import named_at
-from .written_over import write_over
 
 # Attributes of the model that Tunix's model has no counterpart for, or that print something harmless.
 QUIET = frozenset({"config", "dtype", "device", "parameters", "named_parameters", "state_dict"})
@@ -63,33 +63,41 @@ def apply_members(porting: Porting) -> None:
             continue  # what is only handed on
         start = porting.module.span(use.name)[0]
         on_the_spot = isinstance(use.name, cst.Call)
-        inside = not on_the_spot and start in covered
-        if inside or use.name in answered or _is_gone(porting, use) or _drop_asked(porting, use, rules):
+        repeated = porting.repeats(use.outer)
+        gone = not repeated and ((not on_the_spot and start in covered) or _is_gone(porting, use))
+        if gone or use.name in answered or _drop_asked(porting, use, rules):
             continue
-        if use.kind == "bare":
-            _answer_asked(porting, use, rules)
-            continue
-        if replace_held(porting, use):
-            continue
-        answered.add(use.name)
-        match = use.match if use.match in rules else use.match.replace("@trainer.model.", "@model.")
-        rule = rules.get(match) or unused_setting(rules, use)
-        if rule is None and use.role == "model" and not isinstance(use.name, cst.Call) and not is_setting(use):
-            _unknown(porting, use)  # whatever the names are where it stands
-            continue
-        with named_at(porting, use) as text:
-            if keep_setting(porting, use, text):
-                continue
-            for turn in in_turn(porting, rule, match) if rule is not None else ():
-                if isinstance(turn, Rewrite):
-                    apply_rewrite(porting, turn, use.outer, text, use.kind)
-                    break
-                assert isinstance(use.outer, cst.Call)  # a Python rule's matches are calls
-                if answer(porting, turn, use.outer, use.role, use.match, match):
-                    break
-            else:
-                if not read_config(porting, use, text):
-                    _unknown(porting, use)
+        with porting.written_where_repeated() if repeated else nullcontext():
+            if _answer_use(porting, use, rules):
+                answered.add(use.name)
+
+
+def _answer_use(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> bool:
+    """Answer one use; whether it is of no other trainer's."""
+    if use.kind == "bare":
+        _answer_asked(porting, use, rules)
+        return False
+    if replace_held(porting, use):
+        return False
+    match = use.match if use.match in rules else use.match.replace("@trainer.model.", "@model.")
+    rule = rules.get(match) or unused_setting(rules, use)
+    if rule is None and use.role == "model" and not isinstance(use.name, cst.Call) and not is_setting(use):
+        _unknown(porting, use)  # whatever the names are where it stands
+        return True
+    with named_at(porting, use) as text:
+        if keep_setting(porting, use, text):
+            return True
+        for turn in in_turn(porting, rule, match) if rule is not None else ():
+            if isinstance(turn, Rewrite):
+                apply_rewrite(porting, turn, use.outer, text, use.kind)
+                break
+            assert isinstance(use.outer, cst.Call)  # a Python rule's matches are calls
+            if answer(porting, turn, use.outer, use.role, use.match, match):
+                break
+        else:
+            if not read_config(porting, use, text):
+                _unknown(porting, use)
+    return True
 
 
 def _answer_asked(porting: Porting, use: Use, rules: Mapping[str, SiteRule | Rewrite]) -> None:
@@ -211,7 +219,7 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
         new = new[1:-1]
     new, imports = _apart(porting, rule, new)
     porting.imports.update(imports)
-    write_over(porting, (start, end), new, rule.id, rule.reason)
+    porting.edit(start, end, new, rule.id, rule.reason)
     if rule.fix:
         porting.find(rule.id, "warning", f"{code} is {new} now.", rule.fix, line, column)
 

@@ -6,7 +6,8 @@ Rules get a `Porting` and call its methods; nothing else changes the source.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import ClassVar
@@ -16,7 +17,7 @@ import libcst as cst
 from ...source.conditions import is_elif
 from ...source.remarks import Heading
 from ...text.edit import Edit
-from ...text.edits import apply_edits, begins_paragraph, comments_above, line_start, whole_lines, without_inner
+from ...text.edits import Spans, apply_edits, begins_paragraph, comments_above, line_start, whole_lines, without_inner
 from ...text.replaced import Replaced
 from ...text.respelled import repeats, respelled
 from .sites import Site, can_not_fail, counts_for_nothing, indentation, shown, small_statement
@@ -101,6 +102,21 @@ class Porting(Training):
             else respelled(edit, code, new, operand=operand)
             for edit in self.edits
         ]
+
+    @contextmanager
+    def written_where_repeated(self) -> Iterator[None]:
+        """What is written meanwhile over a part of the source is also written where earlier edits repeat that part."""
+        before = len(self.edits)
+        covered = Spans((edit.start, edit.end) for edit in self.edits if edit.end > edit.start)
+        yield
+        for edit in self.edits[before:]:
+            code = self.module.text[edit.start : edit.end]
+            if not edit.new or re.search(r"\w[.(]", code) is None:
+                continue
+            for index, earlier in enumerate(self.edits[:before]):
+                self.edits[index] = respelled(earlier, code, edit.new, operand=True)
+            if edit.start in covered:
+                self.edits.remove(edit)
 
     def add_behind(self, part: str, lines: Sequence[str], site: Site) -> None:
         """Further lines behind the part of the port that stands for `site`."""

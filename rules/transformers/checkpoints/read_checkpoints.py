@@ -40,7 +40,9 @@ def say_read_checkpoints(porting: Porting) -> None:
         return
     for call in module.calls:
         func = call.func
-        if not isinstance(func, cst.Attribute) or func.attr.value != "from_pretrained" or not is_behind(porting, call):
+        if not isinstance(func, cst.Attribute) or func.attr.value != "from_pretrained":
+            continue
+        if not is_behind(porting, call) and not _is_between(porting, call):
             continue
         given = next((arg.value for arg in call.args if _is_checkpoint(porting, arg.value)), None)
         if given is None:
@@ -49,6 +51,14 @@ def say_read_checkpoints(porting: Porting) -> None:
         message = f"{said}: the port's checkpoints are Orbax's, and hold neither a config nor a tokenizer."
         fix = "Save with rt.save_model behind the training and read that folder, or use tpu-port export."
         porting.find(PART_OF, "error", message, fix, *module.location(call))
+
+
+def _is_between(porting: Porting, call: cst.Call) -> bool:
+    """Whether a call stands behind what this trainer has trained, and in front of another trainer, as its model may."""
+    module, holder = porting.module, function_around(porting.module, call)
+    trained = [use.outer for use in role_uses(porting, "trainer") if use.match == "@trainer.train()"]
+    here = [each for each in trained if function_around(module, each) is holder]
+    return bool(here) and not module.loops(call) and max(module.span(each)[1] for each in here) <= module.span(call)[0]
 
 
 @step(Phase.NAME, of="trainer")
