@@ -60,7 +60,8 @@ def repaired(
                 settings = replace(settings, remedy=REWARDS, ended_with=error)
                 continue
             say(f"source: made-up rows get {found['column']!r} ({found['why']}): once more")
-            settings = replace(settings, columns={**settings.columns, found["column"]: found["kind"]})
+            asked_for = {found["column"]: found["kind"], **found.get("more", {})}
+            settings = replace(settings, columns={**settings.columns, **asked_for})
             _forget(kept)
     return run(settings)
 

@@ -42,6 +42,12 @@ setattr(again, "load_best_model_at_end", True)
 without_reports(again)
 print(again.report_to, asked_in_the_end(again)["best"], again.load_best_model_at_end)
 print(again.average_tokens_across_devices)
+notes.output = lambda path: __import__("os").path.abspath(path)
+named = TrainingArguments("./a_b/out", save_strategy="epoch")
+named.output_dir = named.output_dir.replace("_", "-")
+anew = TrainingArguments(**{**TrainingArguments("./out").to_dict(), "accelerator_config": None})
+own = TrainingArguments("./out", save_strategy="no")
+print(asked_in_the_end(named)["output_dir"], anew._porter_asked["save_strategy"], own._porter_asked["save_strategy"])
 """
 
 
@@ -49,11 +55,12 @@ def test_arguments_made_of_others_still_ask_for_checkpoints(tmp_path: Path) -> N
     done = forked.run(TEXT, tmp_path, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    first, assigned, off, averages = done.stdout.splitlines()
+    first, assigned, off, averages, named = done.stdout.splitlines()
     assert first.split() == ["epoch", "epoch", "no"]
     assert assigned.split() == ["elsewhere", "steps", "no", "elsewhere"]  # saving itself stays off
     assert off == "[] True False"  # so do trackers and the best checkpoint
     assert averages == "True"  # of the processes that one stands for
+    assert named.split() == ["./a-b/out", "steps", "no"]  # the script's own name, whatever this machine's folders are
 
 
 def test_an_empty_output_dir_is_the_current_folder() -> None:

@@ -12,7 +12,7 @@ from porter.runtime.facts.families import families
 from porter.validate.stand_ins.models.model_choice import MEMBERS, choose
 from porter.validate.stand_ins.models.stand_in import as_on_the_hub, has_own_heads, make_model
 from porter.validate.stand_ins.models.stand_in_tokenizer import write_tokenizer
-from porter.validate.stand_ins.models.stand_in_tokens import tokens_of
+from porter.validate.stand_ins.models.stand_in_tokens import MARKS, PADS, tokens_of, with_written
 
 
 @pytest.mark.parametrize(
@@ -218,3 +218,19 @@ def test_answers_are_found_by_all_tokens_of_their_mark(tmp_path: Path) -> None:
     masked = train_on_responses_only(None, *marks, tokenizer=words, return_function=True)
 
     assert masked({"input_ids": [ids]})["labels"] == [ResponsesOnly(*marks, words)(list(ids))]
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "guessed", "more"),
+    [
+        ("Qwen/Qwen2.5-Coder-1.5B", "names = tokenizer.additional_special_tokens[1:5]", False, (*MARKS, *PADS)),
+        ("Qwen/Qwen2.5-Coder-1.5B", "tokenizer.pad_token = '<|fim_pad|>'", False, ("<|fim_pad|>",)),
+        ("Qwen/Qwen2-1.5B", "names = tokenizer.additional_special_tokens", False, ()),
+        ("Qwen/Qwen2.5-Coder-1.5B", "tokenizer.pad_token = '<pad>'", False, ()),  # which it doesn't have
+        ("ours/sql-1b", "tokenizer.pad_token = '<pad>'", True, ("<pad>",)),
+        ("ours/sql-1b", "tokenizer.pad_token = '<|endoftext|>'", True, ()),
+    ],
+)
+def test_tokens_that_a_script_counts_on(model: str, text: str, guessed: bool, more: tuple[str, ...]) -> None:
+    tokens = tokens_of("qwen2", model)
+    assert with_written(tokens, "qwen2", model, [text], guessed=guessed).others == (*tokens.others, *more)

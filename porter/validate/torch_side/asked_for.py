@@ -9,6 +9,7 @@ import copy
 import functools
 import inspect
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,18 @@ MOST_STEPS = 200_000  # of a run whose flow is asked step by step
 ASKED: dict[str, dict[str, Any]] = {}  # by the folder that a script names
 
 
+class Taken(str):
+    """A folder in the script's copy, by the name that the script gave it, of arguments whose saving is turned off.
+
+    The script may make another name of it: a path of this machine would be another text.
+    """
+
+
 def keep_asked(args: Any, *, half: bool = False) -> None:
     """Remember what a script's arguments say of saving and of autocast (`half`), before the observer turns both off."""
     asked, strategy = getattr(args, "_porter_asked", None), getattr(args.save_strategy, "value", args.save_strategy)
-    if asked is None and strategy == "no" and str(args.output_dir) in ASKED:
+    made_anew = isinstance(args.output_dir, Taken) or Path(str(args.output_dir)).is_absolute()
+    if asked is None and strategy == "no" and made_anew and str(args.output_dir) in ASKED:
         asked = ASKED[str(args.output_dir)]  # arguments made anew from others, which were turned off already
     args._porter_asked = asked or {
         "save_strategy": strategy,
@@ -37,6 +46,12 @@ def keep_asked(args: Any, *, half: bool = False) -> None:
 def named_folder(output_dir: Any) -> Any:
     """The folder that transformers takes: its own name for None; "" is the current one."""
     return "trainer_output" if output_dir is None else output_dir
+
+
+def taken_folder(name: Any, place: str) -> str:
+    """What arguments have for a folder `name`, of which the writes go to `place`: the name where that is the place."""
+    text = str(name)
+    return Taken(text) if text and not os.path.isabs(text) and os.path.abspath(text) == place else place
 
 
 def keep_turned_off(args: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..observing.settings import Settings
 from ..stand_ins.substitutes import Substitutes
-from .asked_for import ASKED, keep_asked, keep_turned_off, named_folder
+from .asked_for import ASKED, keep_asked, keep_turned_off, named_folder, taken_folder
 from .cuda.cuda import APPLE
 from .gpu_libraries.deepspeed import take_deepspeed
 from .gpu_libraries.generation import without_gpu_settings
@@ -56,7 +56,8 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
             if name in defaults:
                 setattr(self, name, defaults[name])
         keep_asked(self, half=half)
-        self.output_dir = substitutes.output(named_folder(self.output_dir))
+        named = named_folder(self.output_dir)
+        self.output_dir = taken_folder(named, substitutes.output(named))
         ASKED[str(self.output_dir)] = self._porter_asked  # a trainer may make its own arguments of these
         self.report_to = "none"
         self.save_strategy = "no"

@@ -26,7 +26,7 @@ from ...observing.callers import INSTALLED, of_user
 from ...observing.spelling import by_place
 from .documents import made_up_pdf
 from .file_questions import ends_without, ends_without_folder, leaves
-from .plan import DataPlan, rows_of, users_frame
+from .plan import DOCUMENT, DataPlan, rows_of, users_frame
 from .rows import made_up_value
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 DATA = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet", ".pdf")
 PACKED = ".gz"
 FORMS = ("json", "lines", "csv")
+DOCUMENTS = 64  # files of one document each
+NUMBERED = re.compile(r"made_up_(\d+)")
 CONFIGURATION = (".yaml", ".yml", ".toml", ".ini", ".cfg")
 OF_PDFS = ("pdfplumber", "pdfminer", "pypdf", "PyPDF2")
 THROUGH = (*OF_PDFS, "pathlib", "jsonlines", "codecs", "gzip", "io", "os", "genericpath", "posixpath", "glob", "srsly")
@@ -142,6 +144,17 @@ class MissingFiles:
         with _open(path, "rb") as file:
             return not file.read(len(POINTER)).startswith(POINTER)
 
+    def found_by(self, pattern: str) -> list[str]:
+        """The files that stand in for those of a glob that there are none of: one, or as many as a training takes where
+        each holds a document of its own."""
+        one = re.sub(r"\*+/?", "made_up", pattern)
+        if self.plan.writes:
+            asked = self.substitutes.settings.columns.get(DOCUMENT)
+            count = DOCUMENTS if isinstance(asked, dict) and "fields" in asked else 0
+        else:
+            count = sum(NUMBERED.search(name) is not None for name in self.plan.entries)
+        return [re.sub(r"\*+/?", f"made_up_{number:03}", pattern) for number in range(1, count + 1)] or [one]
+
     def write(self, path: str, suffix: str, read: Any) -> str:
         """Make the file up, once for both scripts."""
         name = self.name_of(path)
@@ -154,7 +167,8 @@ class MissingFiles:
         if not _exists(file):
             self.folder.mkdir(parents=True, exist_ok=True)
             new = file.with_name(f"{os.getpid()}-{file.name}")
-            write_file(new, suffix, entry)
+            number = NUMBERED.search(path)
+            write_file(new, suffix, entry, int(number[1]) if number is not None else 0)
             if path.lower().endswith(PACKED):
                 new.write_bytes(gzip.compress(new.read_bytes()))
             os.replace(new, file)
@@ -169,8 +183,11 @@ def suffix_of(path: str) -> str:
     return Path(path.lower().removesuffix(PACKED)).suffix
 
 
-def write_file(file: Path, suffix: str, entry: dict[str, Any]) -> None:
-    """Rows of `entry` as JSON, JSON lines, CSV, parquet or text, by how the script reads them, else by the suffix."""
+def write_file(file: Path, suffix: str, entry: dict[str, Any], number: int = 0) -> None:
+    """Rows of `entry` as JSON, JSON lines, CSV, parquet or text, by how the script reads them, else by the suffix.
+
+    `number` of a document of which each row is a file of its own.
+    """
     if suffix == ".pdf":
         texts = (made_up_value("text", "text", index, entry["seed"]) for index in range(entry["count"]))
         file.write_bytes(made_up_pdf(texts))
@@ -190,21 +207,21 @@ def write_file(file: Path, suffix: str, entry: dict[str, Any]) -> None:
     if form == "lines" or suffix in (".jsonl", ".ndjson"):
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     elif suffix == ".json" or form == "json":
-        text = json.dumps(made_document(document, entry) if document else rows, ensure_ascii=False, indent=1)
+        text = json.dumps(made_document(document, entry, number) if document else rows, ensure_ascii=False, indent=1)
     else:
         text = "".join(f"{made_up_value('text', 'text', index, entry['seed'])}\n" for index in range(entry["count"]))
     with _open(file, "w", encoding="utf-8") as out:
         out.write(text)
 
 
-def made_document(kind: Any, entry: dict[str, Any]) -> Any:
+def made_document(kind: Any, entry: dict[str, Any], number: int = 0) -> Any:
     """A JSON document: its lists have as many items as a dataset has rows."""
     count, seed, limit = entry["count"], entry["seed"], entry["limit"]
     if "fields" in kind:
         return {
             name: made_document(part, entry)
             if isinstance(part, dict) and ("list" in part or "mapping" in part)
-            else made_up_value(name, part, 0)
+            else made_up_value(name, part, number, seed, limit if number else None)
             for name, part in kind["fields"].items()
         }
     if "mapping" in kind:
@@ -285,7 +302,7 @@ def _patch_glob(missing: MissingFiles) -> None:
         frame = users_frame(THROUGH, HANDING_ON)
         if found or suffix not in DATA or frame is None:
             return found
-        return [re.sub(r"\*+/?", "made_up", str(pattern))]
+        return missing.found_by(str(pattern))
 
     glob.glob = globbed
 

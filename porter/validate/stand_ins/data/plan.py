@@ -131,6 +131,8 @@ class DataPlan:
             return None
         if form == "mapping":
             return {"mapping": document["list"] if document and "list" in document else rows["list"]}
+        if form is not None and "fields" in form:
+            return {"fields": form["fields"]}
         if form is not None:
             return {"fields": dict.fromkeys(form["under"], rows)}
         if isinstance(document, dict) and "fields" in document:

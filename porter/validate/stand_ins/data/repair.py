@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...observing.callers import of_user
+from ..pydantic_models import asked_by_model
 from .columns import NEVER
 from .healing import missing_in
 from .plan import DOCUMENT, KEPT, LISTS
@@ -95,7 +96,8 @@ def write_repair(error: BaseException, folder: Path) -> None:
     if kept is None:
         return
     known = json.loads(kept.read_text(encoding="utf-8"))
-    proposal = propose_repair(error, traceback.extract_tb(error.__traceback__), known)
+    proposal = asked_by_model(error) if known else None
+    proposal = proposal or propose_repair(error, traceback.extract_tb(error.__traceback__), known)
     if proposal is not None:
         (folder / REPAIR).write_text(json.dumps(proposal, indent=1), encoding="utf-8")
 

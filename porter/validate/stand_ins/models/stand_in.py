@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from ....runtime.facts.families import find_family
 from .model_choice import Choice, choose
 from .stand_in_tokenizer import write_tokenizer
-from .stand_in_tokens import ROWS, tokens_of
+from .stand_in_tokens import ROWS, tokens_of, with_written
 
 SMALL = re.compile(r"(0\.5b|0\.6b|1\.5b|1\.7b|1b|3b|4b)(\b|-)", re.IGNORECASE)
 
@@ -78,14 +79,17 @@ def make_stand_in(
     release: tuple[int, ...] = (),
     own_heads: bool = False,
     pads: bool = False,
+    texts: Sequence[str] = (),
+    guessed: bool = False,
 ) -> Path:
     """Write a tiny model and tokenizer of `family` into `folder` and return it; a finished folder is left as it is.
 
     `model_id` picks what differs within a family (tokens, tied embeddings, rotary scaling, shared keys and values).
     `kv_heads` key and value heads and twice as many query heads, or with `own_heads` as many. Without `template` the
-    tokenizer has no chat template, as those of most base models; with `pads` it has a token to pad with. Imports torch
-    and transformers. The files are in the form that transformers reads from 4.31 on. `release`: of the transformers
-    that trains it, for what an older one does wrong.
+    tokenizer has no chat template, as those of most base models; with `pads` it has a token to pad with, and it has the
+    tokens that scripts' `texts` count on, see `with_written`. Imports torch and transformers. The files are in the form
+    that transformers reads from 4.31 on. `release`: of the transformers that trains it, for what an older one does
+    wrong.
     ValueError for a family without a stand-in.
     """
     folder = Path(folder)
@@ -94,7 +98,7 @@ def make_stand_in(
     if family not in FAMILIES:
         raise ValueError(f"there is no stand-in for family {family!r}: give a small model of it with --model PATH")
     folder.mkdir(parents=True, exist_ok=True)
-    tokens = tokens_of(family, model_id)
+    tokens = with_written(tokens_of(family, model_id), family, model_id, texts, guessed=guessed)
     if pads and tokens.pad is None:
         tokens = replace(tokens, pad=tokens.unknown or (tokens.others[-1] if tokens.others else tokens.end))
     write_tokenizer(folder, tokens, chat_template(family, model_id) if template else None)
@@ -319,6 +323,8 @@ def main() -> int:
             release=release,
             # A script that sets no token to pad with has one in the folder that it names.
             pads=bool(choice.reason) and not any("pad_token" in text for text in texts),
+            texts=texts,
+            guessed=bool(choice.reason),
             own_heads=not choice.reason and has_own_heads(choice.family, choice.member),
         )
     except (ValueError, FileNotFoundError) as error:

@@ -7,6 +7,7 @@ by exactly this: Llama 2 and 3, Mistral and Gemma have as many embedding rows as
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -27,6 +28,14 @@ RESERVED = tuple(f"<|reserved_special_token_{number}|>" for number in (*range(12
 HEADERS = ("<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>")
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TURNS = ("<start_of_turn>", "<end_of_turn>")
+# What Qwen 2.5 and 3 are published with beside ChatML's, which a stand-in has where a script reads or writes them.
+MARKS = tuple(f"<|{name}_{end}|>" for name in ("object_ref", "box", "quad", "vision") for end in ("start", "end"))
+PADS = tuple(f"<|{name}_pad|>" for name in ("vision", "image", "video"))
+INFILLING = tuple(
+    f"<|{name}|>" for name in ("fim_prefix", "fim_middle", "fim_suffix", "fim_pad", "repo_name", "file_sep")
+)
+# A token to pad with that a script gives by name, and doesn't add.
+WRITTEN_PAD = re.compile(r"""\bpad_token\s*=\s*["']([^"'\s]{1,40})["']""")
 
 
 @dataclass(frozen=True)
@@ -106,6 +115,22 @@ def tokens_of(family: str, model_id: str = "") -> Tokens:
         pad = padding if newer else RESERVED[-1]
     kind, first = "PreTrainedTokenizerFast", ("<|begin_of_text|>", "<|end_of_text|>")
     return Tokens("bytes", kind, "<|begin_of_text|>", end, pad, None, first, others, spare=spare, chat=tuned)
+
+
+def with_written(tokens: Tokens, family: str, model_id: str, texts: Sequence[str], *, guessed: bool) -> Tokens:
+    """`tokens` and those that scripts count on: of Qwen's own ones, and of a model of which only the family is
+    `guessed` the one that they pad with."""
+    name = model_id.lower().rsplit("/", 1)[-1]
+    found: list[str] = []
+    if family == "qwen3" or (family == "qwen2" and re.search(r"2[._]5", name)):
+        listed = any("additional_special_tokens" in text for text in texts)
+        found += [each for each in (*MARKS, *PADS) if listed or any(each in text for text in texts)]
+        found += [each for each in INFILLING if any(each in text for text in texts)]
+    if guessed:
+        found += [each for text in texts for each in WRITTEN_PAD.findall(text)]
+    held = {*tokens.first, tokens.begin, tokens.end, tokens.pad, tokens.unknown}
+    more = [each for each in dict.fromkeys([*tokens.others, *found]) if each not in held or each in tokens.others]
+    return replace(tokens, others=tuple(more))
 
 
 def is_llama_2(name: str) -> bool:
