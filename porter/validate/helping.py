@@ -124,6 +124,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"NameError: name '(\w+)' is not defined",
         "nothing makes {0} in the source, which ends so on a GPU, too, unless a line that did was left out of it",
     ),
+    (r"DeepSpeed's config contradicts the arguments", "the source ends so on a GPU, too"),
     (r"Too (?:few|many) arguments for typing\.(\w+)", "no Python takes this {0}: the source ends so on a GPU, too"),
     (
         r"features can't be aligned because the key (\w+)",

@@ -20,6 +20,7 @@ from porter.validate.running.calling import (
     call_training,
     made_up_arguments,
     made_up_object,
+    methods_before,
     training_of,
 )
 from porter.validate.world.start import special
@@ -252,3 +253,42 @@ def test_a_dict_of_settings_has_what_is_read_of_it(tmp_path: Path, capsys: pytes
     assert first.split()[1:] == ["a.jsonl", "42", "False", "3e-05"] and second.startswith("3e-05") and trained
     call_training(script, names, tmp_path / "port", lambda line: None)  # which is given the same
     assert capsys.readouterr().out.splitlines() == [first, second, trained]
+
+
+RUNNER = """
+class Runner:
+    def __init__(self):
+        self.model, self.rows = None, None
+    def read(self, path: str):
+        self.rows = [path]
+    def load(self):
+        if not self.rows:
+            raise RuntimeError("read first")
+        self.model = make(self.rows)
+    def save(self):
+        self.saved = True
+    def train(self, rows: list[str]):
+        if self.model is None or rows is None:
+            raise RuntimeError("load first")
+        Trainer(self.model, rows).train()
+"""
+
+
+def test_methods_without_which_the_training_ends_are_called_before() -> None:
+    assert methods_before(RUNNER, "Runner.train") == ["read", "load"]
+    assert methods_before(RUNNER.replace("raise RuntimeError", "print"), "Runner.train") == []
+    assert methods_before("def train():\n    Trainer(model).train()\n", "train") == []
+
+
+def test_they_get_what_their_signatures_ask_for(tmp_path: Path) -> None:
+    script, told = tmp_path / "runner.py", list[Any]()
+    script.write_text(RUNNER)
+    names: dict[str, Any] = {
+        "make": lambda rows: rows,
+        "Trainer": lambda *given: SimpleNamespace(train=lambda: told.append(given)),
+    }
+    exec(RUNNER, names)
+    notes: list[str] = []
+    (tmp_path / "rank0").mkdir()
+    call_training(script, names, tmp_path / "rank0", notes.append)
+    assert len(told) == 1 and told[0][0] and "Runner.load was called before, without which train ends" in notes

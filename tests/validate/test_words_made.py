@@ -58,6 +58,9 @@ def test_reading_what_a_script_needs() -> None:
     assert insisted_on(ast.parse("if x: login(x)\nelse: raise ValueError")) == {"x"}
     assert insisted_on(ast.parse("if x: y\nelif z: y\nelse: exit()")) == {"z"}
     assert insisted_on(ast.parse("if x == 1: y\nelse: exit()")) == set()
+    several = "lost = [name for name, value in asked.items() if not value]\nif lost: "
+    assert insisted_on(ast.parse(f"{several}raise ValueError(lost)")) == {"lost", "asked"}
+    assert insisted_on(ast.parse(f"{several}print(lost)")) == set()
     assert read_unasked(ast.parse("load_dataset(a.name, data_files={'train': a.train})")) == {"name", "train"}
     assert read_unasked(ast.parse("load_dataset(a.name or 'x')\nif a.path is not None: open(a.path)")) == set()
     rows = ast.parse(

@@ -59,7 +59,7 @@ def take_deepspeed(args: Any) -> None:
         if is_ignored(find_table(TABLE), name):
             print(f"deepspeed={_shown(args.deepspeed)}: {name}: {IGNORED}", file=sys.stderr)
     given = {".".join(names): value for names, value in leaves(config)}
-    wrong = [*refused_settings(given), *_contradictions(args, given)]
+    wrong = [*refused_settings(given), *contradictions(args, given)]
     if args.gradient_accumulation_steps != 1 and (said := accumulation_left_out(given, args.of_transformers)):
         wrong.append(f"gradient_accumulation_steps isn't set, {said}; write it there")
     if given.get("optimizer.type") in ADAMW and args.weight_decay:
@@ -171,7 +171,8 @@ def _shown(given: Any) -> str:
     return "{...}" if isinstance(given, dict) else str(given)
 
 
-def _contradictions(args: Any, given: Mapping[str, Any]) -> Iterator[str]:
+def contradictions(args: Any, given: Mapping[str, Any]) -> Iterator[str]:
+    """What of a config, `given` by dotted name, contradicts the arguments: transformers doesn't start with both."""
     wanted = {name: (keyword, getattr(args, keyword)) for name, keyword in EQUAL.items()}
     wanted["optimizer.params.betas"] = ("adam_beta1 and adam_beta2", [args.adam_beta1, args.adam_beta2])
     if args.warmup_steps == 0 or args.warmup_steps >= 1:

@@ -69,16 +69,56 @@ def call_training(script: Path, names: Mapping[str, Any], folder: Path, note: Ca
     known = _known(script, folder)
     try:
         holder = names.get(owner[0]) if owner else None
-        function = getattr(made_up_object(holder, known=known), name) if isinstance(holder, type) else names.get(name)
+        maker = made_up_object(holder, known=known) if isinstance(holder, type) else None
+        function = names.get(name) if maker is None else getattr(maker, name)
         if not callable(function):
             return
         places, words = made_up_arguments(function, known=known)
+        before = methods_before(program_text(script), found)
+        firsts = [(each, made_up_arguments(getattr(maker, each), known=known)) for each in before]
     except CannotMakeUp as missing:
         (folder / UNCALLED).write_text(UNMADE.format(name=found, missing=missing), encoding="utf-8")
         return
     note(NOTE.format(script=script.name, name=found))
     (folder.parent / GIVEN).write_text(json.dumps(known.given, default=vars), encoding="utf-8")
+    for each, (given, named) in firsts:
+        note(f"{owner[0]}.{each} was called before, without which {name} ends")
+        getattr(maker, each)(*given, **named)
     function(*places, **words)
+
+
+def methods_before(text: str, training: str) -> list[str]:
+    """The methods of its class that a method needs to have been called: `if self.model is None: raise`, where another
+    one makes `self.model`. In the order of the class."""
+    owner, _, name = training.rpartition(".")
+    classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == owner)
+    methods = {each.name: each for node in classes for each in node.body if isinstance(each, ast.FunctionDef)}
+    found, waiting = set[str](), [name]
+    while waiting:
+        asked = methods.get(waiting.pop())
+        wanted = _asked_of_self(asked) if asked is not None else set()
+        makers = [each for each in methods if wanted & _made_of_self(methods[each])]
+        new = {each for each in makers if each not in found and each not in ("__init__", name)}
+        found |= new
+        waiting += new
+    return [each for each in methods if each in found]
+
+
+def _asked_of_self(method: ast.FunctionDef) -> set[str]:
+    """Attributes of its object without which a method raises at once."""
+    return {
+        part.attr
+        for line in method.body
+        if isinstance(line, ast.If) and isinstance(line.body[-1], ast.Raise)
+        for part in ast.walk(line.test)
+        if isinstance(part, ast.Attribute) and ast.unparse(part.value) == "self"
+    }
+
+
+def _made_of_self(method: ast.FunctionDef) -> set[str]:
+    """Attributes of its object that a method sets."""
+    nodes = (part for part in ast.walk(method) if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store))
+    return {part.attr for part in nodes if ast.unparse(part.value) == "self"}
 
 
 def training_of(text: str) -> str:

@@ -96,6 +96,22 @@ def test_a_script_for_gpus_runs_on_the_cpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
+def test_a_deepspeed_config_that_contradicts_the_arguments_ends_the_source() -> None:
+    """As transformers does at the start of the training."""
+    from transformers import TrainingArguments
+
+    from porter.validate.torch_side.gpu_libraries.deepspeed import take_deepspeed
+
+    config = {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": "auto", "bf16": {"enabled": True}}
+    args = TrainingArguments("out", per_device_train_batch_size=8, gradient_accumulation_steps=4)
+    args.deepspeed = config
+    with pytest.raises(ValueError, match=r"contradicts the arguments: train_micro_batch_size_per_gpu=1: per_device"):
+        take_deepspeed(args, lambda line: None)
+    args.deepspeed = config | {"train_micro_batch_size_per_gpu": 8}
+    take_deepspeed(args, lambda line: None, half=True)
+    assert args.deepspeed is None
+
+
 def test_unsloth_makes_one_answer_of_a_pair() -> None:
     """transformers 5.3 answers an older TRL `(False, None)`, which would import what isn't there."""
     from porter.validate.torch_side.gpu_libraries.unsloth_parts.newer_transformers import without_versions

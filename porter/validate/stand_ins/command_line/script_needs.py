@@ -12,16 +12,31 @@ LOADING = ("from_pretrained",)
 
 def insisted_on(tree: ast.AST) -> set[str]:
     """Names of settings without which the script stops: `assert args.model`, `if not base_model: raise ...`, and where
-    an `else:` does."""
+    an `else:` does; and what holds several: `missing = [name for name, value in asked.items() if not value]`, `if
+    missing: raise ...`."""
     found: set[str] = set()
+    lists = dict(_lists_of_missing(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Assert):
             found.update(_wanted(node.test))
         elif isinstance(node, ast.If) and any(_stops(line) for line in node.body):
             found.update(_missing(node.test))
+            named = {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)} & {*lists}
+            found.update(name for each in named for name in (each, *lists[each]))
         elif isinstance(node, ast.If) and any(_stops(line) for line in node.orelse):
             found.update(_wanted(node.test))
     return found
+
+
+def _lists_of_missing(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
+    """Names that hold those of several settings which have no value, each with the names of what holds these."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.ListComp | ast.SetComp):
+            continue
+        loop = node.value.generators[0]
+        if any(isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) for test in loop.ifs):
+            held = {part.id for part in ast.walk(loop.iter) if isinstance(part, ast.Name)}
+            yield from ((name, held) for target in node.targets for name in _names(target))
 
 
 def read_unasked(tree: ast.AST, modules: Sequence[ast.AST] = ()) -> set[str]:

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ....runtime.settings.zero_config import contradictions, leaves
 from .optimizers import adamw
 
 ADAM = ("adamw", "adam")
+PRECISIONS = ("bf16", "bfloat16", "fp16")
 CONFIG = "_porter_deepspeed"
 HALF = "_porter_deepspeed_half"
 NOTE = "DeepSpeed's ZeRO and offloading place weights and were left out; its optimizer and schedule were torch's"
@@ -129,6 +131,10 @@ def take_deepspeed(args: Any, note: Callable[[str], None], *, half: bool = False
     if not given:
         return
     config = read_config(given)
+    # Of precision the arguments say nothing any more.
+    settings = {".".join(names): value for names, value in leaves(config) if names[0] not in PRECISIONS}
+    if wrong := [*contradictions(args, settings)]:
+        raise ValueError(f"DeepSpeed's config contradicts the arguments: {'; '.join(wrong)}")
     kind = str(config.get("optimizer", {}).get("type", "adamw")).lower()
     if kind not in ADAM:
         raise ValueError(f"DeepSpeed's optimizer {kind!r} has no counterpart on the CPU: this source can't be compared")
@@ -136,7 +142,7 @@ def take_deepspeed(args: Any, note: Callable[[str], None], *, half: bool = False
     if "gradient_clipping" not in config:
         args.max_grad_norm = 0.0  # the engine clips, and does so only when its config asks for it
     object.__setattr__(args, CONFIG, config)
-    asked = [config.get(name, {}).get("enabled", False) for name in ("bf16", "bfloat16", "fp16")]
+    asked = [config.get(name, {}).get("enabled", False) for name in PRECISIONS]
     object.__setattr__(args, HALF, any(half if each == "auto" else bool(each) for each in asked))
 
 
