@@ -67,5 +67,6 @@ def test_other_errors_and_settings_ask_for_nothing(tmp_path: Path) -> None:
 def test_the_repair_is_written_where_data_was_made_up(tmp_path: Path) -> None:
     (tmp_path / "data.json").write_text(json.dumps({"traces/made_up.json": {"columns": {"messages": "messages"}}}))
     (tmp_path / "source").mkdir()
-    write_repair(refused(Trace, "[1]"), tmp_path / "source")
+    error = refused(Trace, "[1]")
+    write_repair(error, tmp_path / "source", asked_by_model(error))
     assert json.loads((tmp_path / "source/repair.json").read_text())["column"] == DOCUMENT

@@ -20,6 +20,7 @@ from ...source.notebooks.program import is_notebook, program_text
 from ..stand_ins.command_line.command_lines import packages_in, project_of
 from ..stand_ins.command_line.project import project_files
 from ..stand_ins.data.repair import given_all_splits, write_repair
+from ..stand_ins.pydantic_models import asked_by_model
 from .calling import call_training
 from .cells import run_cells
 
@@ -89,7 +90,7 @@ def run_script(
         text += given_all_splits(error)
         (folder / CRASHED).write_text(text, encoding="utf-8")
         print(text, file=sys.stderr)
-        write_repair(error, folder)
+        write_repair(error, folder, asked_by_model(error))
         return 1
     return 0
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from ...observing.callers import of_user
-from ..pydantic_models import asked_by_model
 from .columns import NEVER
 from .healing import missing_in
 from .plan import DOCUMENT, KEPT, LISTS
@@ -90,14 +89,14 @@ def given_all_splits(error: BaseException) -> str:
     return ""
 
 
-def write_repair(error: BaseException, folder: Path) -> None:
-    """Write `folder`/repair.json where made-up data, as the work folder above tells, may be to blame for `error`."""
+def write_repair(error: BaseException, folder: Path, asked: dict[str, Any] | None = None) -> None:
+    """Write `folder`/repair.json where made-up data, as the work folder above tells, may be to blame for `error`:
+    what is `asked` by who refused it, else what the crash tells."""
     kept = next((parent / KEPT for parent in list(folder.parents)[:2] if (parent / KEPT).exists()), None)
     if kept is None:
         return
     known = json.loads(kept.read_text(encoding="utf-8"))
-    proposal = asked_by_model(error) if known else None
-    proposal = proposal or propose_repair(error, traceback.extract_tb(error.__traceback__), known)
+    proposal = (asked if known else None) or propose_repair(error, traceback.extract_tb(error.__traceback__), known)
     if proposal is not None:
         (folder / REPAIR).write_text(json.dumps(proposal, indent=1), encoding="utf-8")
 
