@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -292,3 +294,25 @@ def test_they_get_what_their_signatures_ask_for(tmp_path: Path) -> None:
     (tmp_path / "rank0").mkdir()
     call_training(script, names, tmp_path / "rank0", notes.append)
     assert len(told) == 1 and told[0][0] and "Runner.load was called before, without which train ends" in notes
+
+
+class Answering(dict[str, Any]):
+    """A dict of a project's own."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Answering(self[name]) if isinstance(self[name], dict) else self[name]
+
+
+def trains_by_config(cfg: Answering) -> Any:
+    return cfg.seed, cfg.quant.compute_dtype, cfg.model.name
+
+
+def test_a_dict_of_the_projects_own_holds_what_its_yaml_files_say(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs/base.yaml").write_text(
+        "seed: 7\nquant:\n  compute_dtype: float16\nmodel:\n  name: Qwen/Qwen3-8B\n"
+    )
+    (tmp_path / "configs/full.yaml").write_text("seed: 8\n")
+    text = inspect.getsource(trains_by_config)
+    (given,), _ = made_up_arguments(trains_by_config, known=Known([ast.parse(text)], project=tmp_path))
+    assert isinstance(given, Answering) and trains_by_config(given) == (7, "float16", "Qwen/Qwen3-8B")

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from ...source.notebooks.program import program_text
+from ..stand_ins.command_line.command_lines import project_of
 from ..stand_ins.command_line.made_up_values import number_value, text_value
 from ..stand_ins.command_line.project import project_sources
 from ..world.platforms import Artifact
-from .unannotated import Settings, as_settings, defaults_of, is_settings, made_up_by_use
+from .unannotated import Settings, as_settings, defaults_of, defaults_of_files, is_settings, made_up_by_use
 
 DEEPEST = 4  # objects within objects that are made up
 TEXTS = tuple(
@@ -49,11 +50,13 @@ class Known:
 
     trees: list[ast.Module] = dataclasses.field(default_factory=list)
     given: dict[str, Any] = dataclasses.field(default_factory=dict)
+    project: Path | None = None
 
     @functools.cached_property
     def defaults(self) -> dict[str, Any]:
-        """Of the project's parsers and dataclasses."""
-        return defaults_of(self.trees)
+        """Of the project's parsers and dataclasses, else of its YAML files."""
+        files = defaults_of_files(self.project) if self.project is not None else {}
+        return files | {name: value for name, value in defaults_of(self.trees).items() if value is not None}
 
 
 def call_training(script: Path, names: Mapping[str, Any], folder: Path, note: Callable[[str], None]) -> None:
@@ -147,7 +150,8 @@ def _known(script: Path, folder: Path) -> Known:
         with contextlib.suppress(SyntaxError, ValueError):
             trees.append(ast.parse(text))
     file = next((each / GIVEN for each in list(folder.parents)[:2] if (each / GIVEN).is_file()), None)
-    return Known(trees, as_settings(json.loads(file.read_text(encoding="utf-8"))) if file is not None else {})
+    given = as_settings(json.loads(file.read_text(encoding="utf-8"))) if file is not None else {}
+    return Known(trees, given, project_of(script))
 
 
 def made_up_arguments(
@@ -168,7 +172,13 @@ def made_up_arguments(
         made = own.given[name] if name in own.given else _by_use(function, name, own, mapping)
         if isinstance(made, bool | int | float | str | Settings):
             own.given[name] = made
-        return made.as_dict() if mapping and isinstance(made, Settings) else made
+        if not mapping or not isinstance(made, Settings):
+            return made
+        kind = hints[name]  # a dict of the project's own may answer as attributes, too
+        own_kind = (
+            isinstance(kind, type) and kind is not dict and not inspect.isabstract(kind) and not _of_library(kind)
+        )
+        return kind(made.as_dict()) if own_kind else made.as_dict()
 
     made = {
         kinds: [(each.name, value_of(each.name)) for each in required if each.kind in kinds]

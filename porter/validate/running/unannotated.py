@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ SWITCH = re.compile(
     r"^(use|is|do|with|enable|no|should|has|push|load_in|merge|resume|debug|verbose|force|fp16|bf16|dry)(_|$)"
 )
 NAMES = re.compile(r"(^|_)(name|path|id|dir|checkpoint|ckpt|repo)(_|$)")
+CONFIGURATIONS, MOST_FILES = ("configs/*.y*ml", "config/*.y*ml", "conf/*.y*ml", "*.y*ml"), 20
 NOTHING = text_value("")  # what a name that says nothing gives
 OF_TEXT = set("strip split lower upper replace startswith endswith format rsplit join".split())
 OF_ROWS = set("map filter shuffle select train_test_split column_names remove_columns rename_column features".split())
@@ -229,6 +231,31 @@ def defaults_of(trees: Sequence[ast.AST]) -> dict[str, Any]:
             if isinstance(value, ast.Constant):
                 other.setdefault(name, value.value)
     return other | found
+
+
+def defaults_of_files(folder: Path) -> dict[str, Any]:
+    """What settings have by name in the YAML files of a project, the first that says it: `configs/base.yaml`."""
+    try:
+        import yaml
+    except ImportError:
+        return {}
+    found: dict[str, Any] = {}
+    for file in [file for pattern in CONFIGURATIONS for file in sorted(folder.glob(pattern))][:MOST_FILES]:
+        try:
+            content = yaml.safe_load(file.read_text(encoding="utf-8", errors="replace"))
+        except (OSError, yaml.YAMLError):
+            continue
+        for name, value in _leaves("", content):
+            found.setdefault(name, value)
+    return found
+
+
+def _leaves(section: str, content: Any) -> Iterator[tuple[str, Any]]:
+    for name, value in content.items() if isinstance(content, dict) else ():
+        if isinstance(value, dict):
+            yield from _leaves(str(name), value)
+        elif value is not None:
+            yield (_full(section, str(name)) if section else str(name)), value
 
 
 def _written_out(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
