@@ -63,6 +63,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "ends so on a GPU, too",
     ),
     (
+        r"No module named '((?:utils|src|common|config|configs|core|helpers|lib|models?|modules|data)(?:\.[\w.]+)?)'",
+        "{0} is a module of the project that isn't in its folder: put it there",
+    ),
+    (
         r"No module named '([\w.]+)'",
         "install {0} here, or name an environment that has it: --source-python PATH",
     ),
@@ -123,6 +127,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
     (
         r"NameError: name '(\w+)' is not defined",
         "nothing makes {0} in the source, which ends so on a GPU, too, unless a line that did was left out of it",
+    ),
+    (
+        r"must be divisible by (?:num_generations|the number of generations)",
+        "several processes fill its groups of completions: --launch-config FILE, or --processes NUMBER, says how many",
     ),
     (r"DeepSpeed's config contradicts the arguments", "the source ends so on a GPU, too"),
     (r"Too (?:few|many) arguments for typing\.(\w+)", "no Python takes this {0}: the source ends so on a GPU, too"),

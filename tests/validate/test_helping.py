@@ -28,6 +28,9 @@ TRACEBACK = """Traceback (most recent call last):
     ("error", "words"),
     [
         ("ModuleNotFoundError: No module named 'nltk'", ("install nltk", "--source-python")),
+        ("ModuleNotFoundError: No module named 'utils.prompter'", ("utils.prompter is a module of the project",)),
+        ("ValueError: generation_batch_size (4) must be divisible by num_generations (8).", ("--launch-config",)),
+        ("ValueError: DeepSpeed's config contradicts the arguments: x=1: y is 8", ("ends so on a GPU",)),
         ("ModuleNotFoundError: No module named 'flash_attn'", ("flash_attn needs a GPU",)),
         ("TypeError: Too few arguments for typing.Dict; actual 1, expected 2", ("no Python takes this Dict",)),
         ("ValueError: The features can't be aligned because the key text of features", ("hold text as other types",)),
