@@ -234,3 +234,5 @@ def test_answers_are_found_by_all_tokens_of_their_mark(tmp_path: Path) -> None:
 def test_tokens_that_a_script_counts_on(model: str, text: str, guessed: bool, more: tuple[str, ...]) -> None:
     tokens = tokens_of("qwen2", model)
     assert with_written(tokens, "qwen2", model, [text], guessed=guessed).others == (*tokens.others, *more)
+    llama = tokens_of("llama3", "llama-2-7b")  # pads with its unknown token then
+    assert with_written(llama, "llama3", "llama-2-7b", [text], guessed=guessed) == llama

@@ -126,7 +126,7 @@ def with_written(tokens: Tokens, family: str, model_id: str, texts: Sequence[str
         listed = any("additional_special_tokens" in text for text in texts)
         found += [each for each in (*MARKS, *PADS) if listed or any(each in text for text in texts)]
         found += [each for each in INFILLING if any(each in text for text in texts)]
-    if guessed:
+    if guessed and tokens.unknown is None:  # else a text that is no token is the unknown one
         found += [each for text in texts for each in WRITTEN_PAD.findall(text)]
     held = {*tokens.first, tokens.begin, tokens.end, tokens.pad, tokens.unknown}
     more = [each for each in dict.fromkeys([*tokens.others, *found]) if each not in held or each in tokens.others]
