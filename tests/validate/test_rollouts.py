@@ -104,3 +104,25 @@ class New(Old):
 
 def test_only_a_turn_that_is_given_tokens_tells_what_was_sampled() -> None:
     assert (sampling_of(Old), sampling_of(New), sampling_of(object)) == (SCORED, TURN, None)
+
+
+FOLDED = """
+import sys
+from types import SimpleNamespace
+from porter.validate.observing.settings import Settings
+from porter.validate.torch_side.observe_arguments import patch_arguments
+from porter.validate.torch_side.observer_torch import Observer
+settings = Settings(work=sys.argv[1], steps=2, dtype="float32", fold=8)
+patch_arguments(settings, SimpleNamespace(note=lambda line: None, output=lambda path: sys.argv[1]))
+from trl import GRPOConfig
+for given in ({}, {"generation_batch_size": 64}):
+    args = GRPOConfig("out", per_device_train_batch_size=2, gradient_accumulation_steps=2, num_generations=8, **given)
+    Observer.fold(SimpleNamespace(settings=settings), args)
+    print(args.per_device_train_batch_size, args.generation_batch_size, args.steps_per_generation, args.world_size)
+"""
+
+
+@pytest.mark.real
+def test_a_folded_config_divides_the_completions_of_all_processes(tmp_path: Path) -> None:
+    done = forked.run(FOLDED, tmp_path, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["16 32 2 1", "16 64 4 1"], done.stderr

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import re
+from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -83,8 +85,34 @@ def patch_arguments(settings: Settings, substitutes: Substitutes) -> None:
         if averages is not None:  # transformers 4.46 to 4.56 turn it off in one process, which a folded source is
             self.average_tokens_across_devices = averages
         keep_turned_off(self)
+        self._porter_counts = True  # what follows is a config's own, see `count_folded`
 
     transformers.TrainingArguments.__post_init__ = post_init
+    count_folded(settings.fold)
+
+
+def count_folded(fold: int) -> None:
+    """Configs of trainers that sample divide a step's completions by the `fold` processes that one stands for."""
+    import transformers
+
+    alone = transformers.TrainingArguments.world_size.fget
+    for kind in ("grpo", "rloo") if fold > 1 else ():
+        try:
+            config = getattr(importlib.import_module(f"trl.trainer.{kind}_config"), f"{kind.upper()}Config")
+        except (ImportError, AttributeError, RuntimeError):
+            continue
+        if "generation_batch_size" in {each.name for each in fields(config)}:
+            config.world_size = property(lambda self: fold if vars(self).get("_porter_counts") else alone(self))
+            config.__post_init__ = _counting(config.__post_init__)
+
+
+def _counting(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    @functools.wraps(original)
+    def post_init(self: Any) -> None:
+        original(self)
+        self._porter_counts, self._porter_counted = False, True
+
+    return post_init
 
 
 def no_noise(alpha: float) -> str:

@@ -74,7 +74,8 @@ class Observer:
         if self.settings.fold > 1 and not getattr(args, "_porter_folded", False):
             args.per_device_train_batch_size *= self.settings.fold
             args.per_device_eval_batch_size *= self.settings.fold
-            if getattr(args, "generation_batch_size", None):  # GRPOConfig has calculated it from the former already
+            # GRPOConfig has calculated it from the former already, of one process where it isn't told of the others.
+            if getattr(args, "generation_batch_size", None) and not getattr(args, "_porter_counted", False):
                 args.generation_batch_size *= self.settings.fold
             args._porter_folded = True
 
