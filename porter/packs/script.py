@@ -6,6 +6,7 @@ documents each name; those that aren't listed here may change with any release.
 
 from __future__ import annotations
 
+from ..engine.answering.given_to_unknown_code import argument_with
 from ..engine.dating.asked.places import release_of
 from ..engine.dating.evidence.days import last_day, said_last_day
 from ..engine.dating.evidence.ids_as_lists import calls_counted
@@ -86,6 +87,7 @@ __all__ = [
     "UnknownFamily",
     "Use",
     "argument_of",
+    "argument_with",
     "asks_capability",
     "asks_for_gpu",
     "assigned_name",

@@ -17,11 +17,11 @@ from ...source.module import Module
 from ...text.edits import Spans
 from ..packs.pack import Rewrite, by_claim
 from ..packs.python_rule import SiteRule
-from ..script.flow import unprepared
+from ..script.flow import PLACEMENT, unprepared
 from ..script.porting import Porting
 from ..script.sites import shortened
 from ..script.training import Training
-from ..script.uses_of_training import Use, role_uses
+from ..script.uses_of_training import Use, placed, role_uses
 from ..script.where_values_go import unwraps
 from ..settling.decisions import decide
 from ..steps.step import Phase, step
@@ -198,6 +198,9 @@ def apply_rewrite(porting: Porting, rule: Rewrite, node: cst.CSTNode, variable: 
         elif isinstance(node, cst.Call) and (given := unprepared(module, node)) is not node and given is not None:
             porting.edit(start, module.span(given)[0], "", rule.id, rule.reason)
             porting.edit(module.span(given)[1], end, "", rule.id, rule.reason)
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in PLACEMENT:
+            end = module.span(placed(module, node))[1]
+            porting.edit(module.span(node.func.value)[1], end, "", rule.id, rule.reason)  # it gives back the model
         else:
             porting.find(rule.id, "error", f"{code}: {rule.reason}.", "Take it out of the expression.", line, column)
         return

@@ -17,7 +17,7 @@ from ...source.calls import argument_of, calls_of, function_around
 from ...source.module import Module
 from ...source.scopes import Binding
 from ...text.edit import Edit
-from .flow import Variable, is_itself, put_in_again
+from .flow import Variable, is_itself, put_in_again, without_placement
 from .porting import Porting
 from .sites import Site, shown
 from .training import Names, Training
@@ -169,6 +169,7 @@ def _names_it(porting: Training, binding: Binding) -> bool:
     value = put_in_again(module).get(value, value) if isinstance(value, cst.Call) else value
     while isinstance(value, cst.IfExp) and asks_for_wrapper(module, value.test):
         value = value.orelse
+    value = without_placement(value)
     if isinstance(value, cst.Attribute) and value.attr.value == "model" and porting.trainer is not None:
         if _is_held(module, porting.trainer, value.value):
             return True

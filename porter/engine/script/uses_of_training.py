@@ -12,7 +12,7 @@ from ...source.calls import function_around, runs_before
 from ...source.module import Module
 from ...source.scopes import Scope
 from .callback_methods import is_get, models_of_callbacks
-from .flow import Variable
+from .flow import PLACEMENT, Variable
 from .sites import Site
 from .trainers import is_another, is_given_another, reached
 from .training import Training, in_reach
@@ -162,9 +162,19 @@ def _models_of_trainer(porting: Training) -> list[cst.Name | cst.Attribute]:
         for name in module.references(place.variable, place.scope):
             read = module.parents[name]
             if isinstance(read, cst.Attribute) and read.attr.value == "model":
-                starts += held_by(module, _unwrapped(module, read))
+                starts += held_by(module, _unwrapped(module, placed(module, read)))
     names = [name for held in followed(module, starts, placed=True)[0] for name in _references(module, held)]
     return [name for name in names if not is_another(porting, name) and not is_given_another(porting, name)]
+
+
+def placed(module: Module, node: cst.BaseExpression) -> cst.BaseExpression:
+    """`trainer.model.to(device).eval()` around the trainer's model, which gives it back."""
+    while isinstance(around := module.parents[node], cst.Attribute) and around.attr.value in PLACEMENT:
+        call = module.parents[around]
+        if not isinstance(call, cst.Call) or call.func is not around:
+            return node
+        node = call
+    return node
 
 
 def _references(module: Module, place: Place) -> Sequence[cst.Name | cst.Attribute]:

@@ -6,6 +6,7 @@ A function that is apart from the training, and from its mesh, makes a mesh of i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -32,15 +33,20 @@ def loads_again(porting: Porting, call: cst.Call) -> bool:
     return _is_apart(porting, call) or (has_mesh_of_file(porting) and _is_behind_calls(porting, call))
 
 
-def takes_torchs(porting: Porting, function: cst.FunctionDef, parameter: str) -> bool:
-    """Whether a call gives a function a model that stays torch's: one that another function loads and gives back."""
+def takes_torchs(
+    porting: Porting, function: cst.FunctionDef, parameter: str, own: Sequence[tuple[int, int, str]]
+) -> bool:
+    """Whether a call gives a function a model that stays torch's: one that another function loads and gives back, and
+    that no edit loads, of those that are made or of `own`."""
     module = porting.module
     for call in calls_of(module, function):
         given = argument_of(module, call, parameter)
         meant = module.meaning(given) if isinstance(given, cst.Name) else None
         for binding in meant[1] if meant is not None else ():
             made = module.callees.get(binding.value) if isinstance(binding.value, cst.Call) else None
-            if made is not None and any(_loads_torchs(porting, each) for each in inside(made)):
+            loads = [each for each in inside(made) if _loads_torchs(porting, each)] if made is not None else []
+            starts = [module.span(each)[0] for each in loads if not porting.covered(module.span(each)[0])]
+            if any(not any(begin <= start < end for begin, end, _ in own) for start in starts):
                 return True
     return False
 
@@ -105,7 +111,7 @@ def _has_mesh(porting: Porting, node: cst.CSTNode) -> bool:
 def _runs_behind(porting: Porting, function: cst.FunctionDef, depth: int = 0) -> bool:
     """Whether a function is defined, or called, behind the training only."""
     module = porting.module
-    if is_behind(porting, function):
+    if _is_below(porting, function):
         return True
     calls = calls_of(module, function)
     uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
@@ -113,7 +119,17 @@ def _runs_behind(porting: Porting, function: cst.FunctionDef, depth: int = 0) ->
         return False
     around = [(call, function_around(module, call)) for call in calls]
     return all(
-        is_behind(porting, call) if outer is None else _runs_behind(porting, outer, depth + 1) for call, outer in around
+        _is_below(porting, call) if outer is None else _runs_behind(porting, outer, depth + 1) for call, outer in around
+    )
+
+
+def _is_below(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether a line stands below all trainers of its function, in no loop with one: it may be in one of its own."""
+    module, trainer = porting.module, porting.trainer
+    sites = [site for site in (trainer, *porting.others) if site is not None]
+    here = [site for site in sites if function_around(module, site.node) is function_around(module, node)]
+    return bool(here) and all(
+        site.statement_end <= module.span(node)[0] and not module.loops(site.node) & module.loops(node) for site in here
     )
 
 

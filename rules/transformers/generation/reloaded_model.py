@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import function_around, indentation, parameter_of, role_uses, shortened
+from porter.packs.script import calls_of, function_around, indentation, parameter_of, returned, role_uses, shortened
 from porter.packs.training import facts_of, tables_by_class
 from porter.packs.writing import Rewrite, apply_rewrite, member_rules
 
@@ -59,6 +59,7 @@ class _Chain:
     rewrites: list[tuple[Rewrite, cst.Call, str]] = field(default_factory=list)
     removed: list[cst.BaseExpression] = field(default_factory=list)
     uses: list[cst.Name] = field(default_factory=list)
+    functions: list[cst.FunctionDef] = field(default_factory=list)  # that give it back
     kept: list[cst.Name] = field(default_factory=list)  # merged ones that are saved, whatever they are called
     imports: set[str] = field(default_factory=set)
     generates: bool = False
@@ -191,10 +192,16 @@ def _held(porting: Porting, call: cst.Call, chain: _Chain, *, merged: bool) -> b
     """Follows the name that a call's value gets; whether all uses of it are known."""
     module = porting.module
     parent = module.parents[call]
+    outer = module.parents[parent]
+    if isinstance(parent, cst.Arg) and isinstance(outer, cst.Call) and module.qualified(outer.func) in ADAPTER:
+        made = chain.edits.pop()[2] if chain.edits and chain.edits[-1][:2] == module.span(call) else ""
+        return bool(made) and not merged and _adapter(porting, call, made, outer, chain)
+    if isinstance(parent, cst.Return):
+        return _given_back(porting, parent, None, chain, merged=merged)
     if isinstance(parent, cst.Attribute):  # .merge_and_unload() on the spot
-        outer = module.parents[parent]
-        assert isinstance(outer, cst.Call)
-        begin = next(start for start, end, _ in reversed(chain.edits) if end == module.span(call)[1])
+        begin = next((start for start, end, _ in reversed(chain.edits) if end == module.span(call)[1]), None)
+        if not isinstance(outer, cst.Call) or begin is None:
+            return False
         chain.edits.append((begin, begin, f"{porting.rt(MERGE)}("))
         chain.edits.append((module.span(call)[1], module.span(outer)[1], ")"))
         return _held(porting, outer, chain, merged=True)
@@ -204,6 +211,40 @@ def _held(porting: Porting, call: cst.Call, chain: _Chain, *, merged: bool) -> b
     if module.qualified(call.func) in (*facts_of(module).gives_back_pair, *LOADS):  # it gives (model, tokenizer)
         pair = target.elements if isinstance(target, cst.Tuple) else ()
         target = pair[0].value if len(pair) == 2 else target
+    return _followed(porting, call, parent, target, chain, merged=merged)
+
+
+def _given_back(porting: Porting, line: cst.Return, index: int | None, chain: _Chain, *, merged: bool) -> bool:
+    """Follows what a function gives back, of a tuple the part `index`, into the variables of all its calls."""
+    module = porting.module
+    function = function_around(module, line)
+    if function is None or function in chain.functions or len(returned(module, function)) != 1:
+        return False
+    chain.functions.append(function)
+    uses = [use for use in module.references(function.name.value, module.scope(function)) if use is not function.name]
+    calls = calls_of(module, function)
+    if not calls or len(uses) > len(calls):
+        return False
+    return all(_given_to(porting, call, index, chain, merged=merged) for call in calls)
+
+
+def _given_to(porting: Porting, call: cst.Call, index: int | None, chain: _Chain, *, merged: bool) -> bool:
+    """The same for one of the calls."""
+    if index is None:
+        return _held(porting, call, chain, merged=merged)
+    line = porting.module.parents[call]
+    target = line.targets[0].target if isinstance(line, cst.Assign) and len(line.targets) == 1 else None
+    parts = target.elements if isinstance(target, cst.Tuple) else ()
+    if not isinstance(line, cst.Assign) or index >= len(parts):
+        return False
+    return _followed(porting, call, line, parts[index].value, chain, merged=merged)
+
+
+def _followed(
+    porting: Porting, call: cst.Call, parent: cst.Assign, target: cst.BaseExpression, chain: _Chain, *, merged: bool
+) -> bool:
+    """Whether all uses of a variable, from the line that gives it the model on, are known."""
+    module = porting.module
     scope = module.scope(call)
     if not isinstance(target, cst.Name) or function_around(module, call) is not function_around(module, parent):
         return False
@@ -212,8 +253,12 @@ def _held(porting: Porting, call: cst.Call, chain: _Chain, *, merged: bool) -> b
         return False
     later = [module.span(b.node)[0] for b in found[1] if module.span(b.node)[0] > module.span(parent)[0]]
     stop = min(later, default=len(module.text))
-    again = next((b.node for b in found[1] if module.span(b.node)[0] == stop), None)
+    again: cst.CSTNode | None = next((b.node for b in found[1] if module.span(b.node)[0] == stop), None)
+    again = again.iter if isinstance(again, cst.For) else again  # its body has the variable of the loop
+    loops, begin = module.loops(call), module.span(parent)[0]
     for use in module.references(target.value, found[0]):
+        if loops & module.loops(use) and module.span(use)[0] < begin:  # it holds the model of the time before
+            return False
         inside = again is not None and module.span(again)[0] <= module.span(use)[0] < module.span(again)[1]
         if module.span(parent)[1] <= module.span(use)[0] < stop or inside:
             if not isinstance(use, cst.Name) or not _use(porting, use, chain, merged):
@@ -264,6 +309,11 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
         return False
     if isinstance(parent, cst.Comparison) and parent.left is use and _is_none_test(parent):
         return True
+    if isinstance(parent, cst.Return):
+        return _given_back(porting, parent, None, chain, merged=merged)
+    if isinstance(outer, cst.Tuple) and isinstance(line := module.parents[outer], cst.Return):
+        place = next(index for index, each in enumerate(outer.elements) if each is parent)
+        return _given_back(porting, line, place, chain, merged=merged)
     if isinstance(parent, cst.Call) and parent.func is use and is_known_call(porting, parent):
         chain.generates = True
         chain.uses.append(use)
@@ -277,7 +327,7 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
             chain.uses.append(use)
             return True
         if called in ADAPTER and not merged:
-            return _adapter(porting, use, outer, chain)
+            return _adapter(porting, use, use.value, outer, chain)
         if called in facts_of(module).gives_back_pair and not merged and _is_model_of(outer, parent):
             chain.is_formatted = True
             return _held(porting, outer, chain, merged=False)
@@ -285,7 +335,7 @@ def _use(porting: Porting, use: cst.Name, chain: _Chain, merged: bool) -> bool:
         if parameter is not None:
             function = module.callees[outer]
             uses = module.references(parameter, module.scopes[function])
-            apart = not takes_torchs(porting, function, parameter)
+            apart = not takes_torchs(porting, function, parameter, chain.edits)
             return apart and all(isinstance(n, cst.Name) and _use(porting, n, chain, merged) for n in uses)
     return isinstance(parent, cst.Del) or isinstance(module.parents[outer], cst.Del)
 
@@ -340,7 +390,7 @@ def _is_model_of(call: cst.Call, argument: cst.Arg) -> bool:
     return argument.keyword.value == "model" if argument.keyword is not None else argument is call.args[0]
 
 
-def _adapter(porting: Porting, use: cst.Name, call: cst.Call, chain: _Chain) -> bool:
+def _adapter(porting: Porting, use: cst.BaseExpression, base: str, call: cst.Call, chain: _Chain) -> bool:
     """`PeftModel.from_pretrained(base, "out")` → `rt.apply_adapter(base, "out", mesh)`."""
     module = porting.module
     given = {("model", "model_id")[n]: a.value for n, a in enumerate(call.args[:2]) if a.keyword is None}
@@ -359,7 +409,7 @@ def _adapter(porting: Porting, use: cst.Name, call: cst.Call, chain: _Chain) -> 
         return False
     whole, rest = _without_places(porting, call)
     chain.is_cast |= CASTS.search(module.code(whole)[len(module.code(call)) :]) is not None
-    words = [use.value, module.code(given["model_id"]), porting.names.mesh, *kept]
+    words = [base, module.code(given["model_id"]), porting.names.mesh, *kept]
     chain.edits.append(
         (module.span(call)[0], module.span(whole)[1], f"{porting.rt('apply_adapter')}({', '.join(words)})")
     )
