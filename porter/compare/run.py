@@ -21,6 +21,11 @@ TOO_WIDE = (
     f"--source trains {MOST_STEPS} steps at most, and fewer than two of these logs' windows end within them: measure "
     "one with --second"
 )
+AGAIN = (
+    "has the losses of the GPU's log to the last bit, so nothing can be measured on it: it is the same log, or another "
+    "seed changes nothing in this recipe (no dropout, no adapters that start elsewhere)"
+)
+FLOAT32 = "measure with --source, or name a GPU run of the script in the other precision (bf16=False)"
 TOO_FEW = "the runs of --source have losses in too few of the compared steps: measure one with --second"
 
 # Logs of the recipe on a stand-in, for so many steps.
@@ -74,7 +79,7 @@ def _envelope(
         if found is None:
             raise InputError("covers too little of the compared steps", second[0], fix="name a whole second GPU run")
         if found.measured_scatter == 0 and not any(found.measured_drift):
-            raise InputError("is the GPU's log again: nothing can be measured on it", second[0], fix="name another run")
+            raise InputError(AGAIN, second[0], fix=FLOAT32)
         return found, [f"{log.path}: {line}" for log in further for line in (*log.notes, *log.untold)], ""
     if stand_in is None:
         return None, [], ""

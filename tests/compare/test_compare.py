@@ -208,7 +208,7 @@ def test_a_loss_that_is_lost_on_one_side(tmp_path: Path) -> None:
 def test_what_has_nothing_in_common(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no steps in common: the GPU's log has steps 1-20, the TPU's steps 51-200"):
         beside(tmp_path, lines(9)[50:], lines(0)[:20])
-    with pytest.raises(InputError, match="is the GPU's log again"):
+    with pytest.raises(InputError, match="has the losses of the GPU's log to the last bit"):
         beside(tmp_path, lines(9), second=[state(tmp_path / "copy.json", lines(0))])
 
 

@@ -39,8 +39,8 @@ def ported(release: str = "4.52.4", side: str = "left", **parts: str) -> tuple[s
         ({"config": ", use_cpu=True"}, "use_cpu=True: the source trains on the CPU"),
         ({"top": HIDDEN.format("")}, 'os.environ["CUDA_VISIBLE_DEVICES"] = "": the source trains on the CPU'),
         ({"top": HIDDEN.format("-1")}, "the source trains on the CPU"),
-        ({"load": ', device_map="cpu"'}, 'device_map="cpu": the source trains on the CPU'),
-        ({"load": ', device_map="cpu"', "top": "# then on CUDA"}, ""),
+        ({"load": ', device_map="cpu"'}, ""),  # the trainer moves it to the GPU: seen on an H200
+        ({"load": ', device_map={"": "cpu"}'}, ""),
         ({"load": ', device_map="auto"'}, ""),
         ({"top": HIDDEN.format("0")}, ""),
         ({"top": "settings = {}\n" + HIDDEN.format("").replace("os.environ", "settings")}, ""),

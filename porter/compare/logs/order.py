@@ -37,11 +37,13 @@ def in_order(path: Path, found: Found, *, steps_per_epoch: float | None = None) 
     if not rows:
         raise InputError("holds no line of training behind step 0", path)
     gap = _interval([row["step"] for row in rows])
-    finite = [row for row in rows if math.isfinite(row["loss"].number)]
-    odd = tuple(row["step"] for row in rows if not math.isfinite(row["loss"].number))
+    odd = tuple(row["step"] for row in rows if not _finite(row))
+    finite = [row for row in rows if row["step"] not in odd]
     untold = []
     if odd:
-        untold.append(f"steps {_list(odd)}: the loss isn't finite there")
+        masked = any(row["loss"].number == 0 for row in rows if not _finite(row))
+        where = ", where transformers writes 0 (logging_nan_inf_filter)" if masked else ""
+        untold.append(f"steps {_list(odd)}: the loss isn't finite there{where}")
     starts = _starts([row["step"] for row in rows], gap)
     missing = [
         f"{a + 1}-{start}" for a, start in zip([0, *(row["step"] for row in rows)], starts, strict=False) if start > a
@@ -61,6 +63,13 @@ def in_order(path: Path, found: Found, *, steps_per_epoch: float | None = None) 
     if not lines:
         raise InputError("has no finite loss", path)
     return Log(str(path), found.kind, lines, found.settings, tuple(notes), tuple(untold), odd, found.max_steps)
+
+
+def _finite(row: Row) -> bool:
+    """Whether the loss is a number. transformers logs 0 where it was none; the gradient's norm is none there, too."""
+    norm = row.get("grad_norm")
+    masked = row["loss"].number == 0 and norm is not None and math.isnan(norm.number)
+    return math.isfinite(row["loss"].number) and not masked
 
 
 def _bounded(row: Row) -> dict[str, Any]:

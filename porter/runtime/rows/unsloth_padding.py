@@ -83,7 +83,7 @@ def _give_padding(tokenizer: Any, model: Any, version: tuple[int, ...]) -> bool:
         choice = _last_of_three if version < COUNTS_THREE else _whole_or_last
         candidates = [choice(added, beginnings) or tokenizer.unk_token]
     found = next((each for each in candidates if each and _is_single(tokenizer, each, rows)), None)
-    tokenizer.add_special_tokens({"pad_token": found or _new_name(tokenizer, rows)})
+    tokenizer.add_special_tokens({"pad_token": found or _new_name(tokenizer, rows, version)})
     return True
 
 
@@ -128,13 +128,13 @@ def _by_beginning(added: Sequence[str], beginnings: Sequence[str]) -> list[str]:
     return found + named
 
 
-def _new_name(tokenizer: Any, rows: int) -> str:
+def _new_name(tokenizer: Any, rows: int, version: tuple[int, ...]) -> str:
     if len(tokenizer) >= rows:
         raise ValueError(
             "the tokenizer has no token that Unsloth would pad with, and the model's embedding no row for a new one: "
             "set tokenizer.pad_token in place of rt.pad_as_unsloth"
         )
-    name = "<|PAD_TOKEN|>"
+    name = "<｜PAD▁TOKEN｜>" if version >= HEALS else "<|PAD_TOKEN|>"
     while name in tokenizer.get_vocab():
         name = f"<{name}>"
     return name

@@ -40,7 +40,7 @@ def set_padding(tokenizer: Any, model: Any, release: str) -> None:
     if chosen is None:
         if len(tokenizer) >= rows:
             raise IndexError("Unsloth adds a padding token that the embedding has no row for")
-        chosen = "<|PAD_TOKEN|>"
+        chosen = "<｜PAD▁TOKEN｜>" if day >= (2026, 7) else "<|PAD_TOKEN|>"
         while chosen in tokenizer.get_vocab():
             chosen = "<" + chosen + ">"
     tokenizer.add_special_tokens({"pad_token": chosen})
