@@ -105,6 +105,15 @@ def test_an_upload_that_the_port_has_no_code_for_is_refused_at_start() -> None:
     assert training_config(args, batches, uploads=True).max_steps == 2
 
 
+def test_a_trainer_that_only_evaluates_saves_nothing() -> None:
+    from porter.runtime import training_config
+
+    args = SFTConfig(output_dir="out", save_steps=1, report_to="none", resume_from_checkpoint="out/1")
+    batches = SimpleNamespace(steps=2, steps_per_epoch=2, accumulation=1)
+    config = training_config(args, batches, saves=False)
+    assert config.checkpoint_root_directory is None and config.checkpointing_options is None
+
+
 def test_the_best_checkpoint_needs_one_strategy_where_transformers_checks_that() -> None:
     from porter.runtime import training_config
 

@@ -245,11 +245,25 @@ def name_untrained(porting: Porting) -> None:
             fix = "Take it out, with what is made for it alone."
             porting.find("TP111", "warning", message, fix, site.line, site.column)
             return
+        if porting.only_evaluates:
+            _say_it_evaluates(porting, site)
+            return
         message = "The call of train() on this trainer was not found beside it."
         names = porting.names
         batches = f"{names.trainer}.batches" if porting.given_away else names.batches
         fix = f"Where it is called, write `with {names.mesh}: {names.trainer}.train({batches})`."
         porting.find("TP111", "error", message, fix, site.line, site.column)
+
+
+def _say_it_evaluates(porting: Porting, site: Site) -> None:
+    """Of a trainer that nothing trains, which the port has with batches of its rows all the same."""
+    message, rows = "Nothing trains this trainer: it evaluates alone, and saves nothing.", porting.value("data.train")
+    if rows is not None and not rows.is_literal(None):
+        porting.find("TP111", "info", message, "", site.line, site.column)
+        return
+    message = f"{message} The port counts steps by its train_dataset, and ends without one."
+    fix = "Give it the rows that it evaluates as train_dataset, too."
+    porting.find("TP111", "error", message, fix, site.line, site.column)
 
 
 def _made_again(porting: Porting, site: Site) -> Site | None:

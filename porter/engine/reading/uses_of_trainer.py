@@ -15,7 +15,16 @@ from .checkpoints.resuming import resumed_from
     Phase.READ,
     of="trainer",
     reads=("model", "inject", "branch_injects", "foreign_model", "arguments_object", "values"),
-    fills=("evaluates", "evaluates_its_own", "given_away", "used_elsewhere", "resumes", "resumes_from", "resume_test"),
+    fills=(
+        "evaluates",
+        "evaluates_its_own",
+        "only_evaluates",
+        "given_away",
+        "used_elsewhere",
+        "resumes",
+        "resumes_from",
+        "resume_test",
+    ),
 )
 def read_uses(porting: Training) -> None:
     """The lines behind the trainer."""
@@ -32,6 +41,7 @@ def read_uses(porting: Training) -> None:
         if use.match == "@trainer.train()":
             assert isinstance(use.outer, cst.Call)
             trains.append(use.outer)
+    porting.only_evaluates = porting.evaluates and not trains and _is_seen(porting, uses_of_trainer)
     porting.resumes = resumed_from(porting, trains)
 
 
@@ -42,6 +52,14 @@ def _is_given_rows(porting: Training, use: Use) -> bool:
         return False
     given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "eval_dataset"]
     return bool(given) and not is_none_somewhere(porting.module, given[0])
+
+
+def _is_seen(porting: Training, uses: list[Use]) -> bool:
+    """Whether all that is done with the trainer is read here: nothing is given it, and no other file has its name."""
+    name = porting.trainer.variable if porting.trainer is not None else None
+    if name is None or "." in name or name in porting.options.imported or porting.used_elsewhere:
+        return False
+    return all(use.kind != "bare" for use in uses)
 
 
 def _is_given_away(porting: Training, uses: list[Use]) -> bool:

@@ -100,6 +100,7 @@ class Training:
     kept: frozenset[cst.CSTNode] = frozenset()  # configs that stay objects for another trainer
     full_elsewhere: bool = False  # another trainer trains all weights of the same model
     given_away: bool = False  # the trainer is returned to code that this file hasn't
+    only_evaluates: bool = False  # nothing trains the trainer
     rows_by: str = ""  # the release of the library that prepares the rows in the trainer's place
     loaded_by: str = ""  # that which loads the model and its tokenizer in transformers' place
     counted_by: str = ""  # that which counts the tokens of a step in its own way

@@ -43,6 +43,7 @@ def training_config(
     eval: bool = False,
     best: bool = False,
     uploads: bool = False,
+    saves: bool = True,
     transformers: str | None = None,
 ) -> TrainingConfig:
     """The TrainingConfig that does what `args` ask for.
@@ -53,6 +54,7 @@ def training_config(
         eval: whether train() gets evaluation data.
         best: whether rt.load_best follows the training, for load_best_model_at_end.
         uploads: whether rt.push_to_hub follows the training, for push_to_hub.
+        saves: whether the trainer saves what `args` ask for: one that only evaluates saves nothing.
         transformers: the source's release, where it isn't the one of its TRL's day.
 
     Evaluation and checkpoints come every `eval_steps` and `save_steps` optimizer steps or at the end of an
@@ -73,7 +75,7 @@ def training_config(
     save_every = _interval(save_strategy, args.save_steps, batches)
     if save_strategy == "steps" and args.save_steps <= 0:
         save_every = 0  # never due
-    if save_every is not None:
+    if save_every is not None and saves:
         folder = _checkpoint_folder(args)
         # save_interval_steps would save the first step as well.
         options = ocp.CheckpointManagerOptions(
@@ -84,7 +86,7 @@ def training_config(
                 else {"max_to_keep": args.save_total_limit}
             ),
         )
-    elif _resumes(args):
+    elif saves and _resumes(args):
         raise ValueError(
             'resume_from_checkpoint needs save_strategy "steps" or "epoch": Tunix resumes and saves in one place'
         )

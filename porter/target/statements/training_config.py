@@ -33,6 +33,8 @@ def training_config(porting: Porting) -> Call:
             arguments.append(Arg("True", "best"))
         if "push_to_hub" in porting.module.text:
             arguments.append(Arg("True", "uploads"))
+        if porting.only_evaluates:
+            arguments.append(Arg("False", "saves"))
         arguments += _release(porting)
         asked = mark_keywords(porting, porting.config, "save_only_model")
         asked += mark_row(porting, "train.resume_from_checkpoint") if porting.resumes else ""
@@ -215,6 +217,8 @@ def _epochs(porting: Porting, *, last: bool) -> str:
 
 
 def _checkpoints(porting: Porting, steps: str) -> list[Arg]:
+    if porting.only_evaluates:
+        unread(porting, "nothing trains this trainer, which saves nothing then", "run.output_dir")
     if not _saves(porting):
         unread(porting, "no checkpoint is saved", "save.steps", "save.total_limit", "save.only_model", *BEST)
         if porting.resumes and porting.trainer is not None:
@@ -267,7 +271,7 @@ def _counts_best(porting: Porting, steps: str) -> str:
 
 def _saves(porting: Porting) -> bool:
     """Whether the run saves checkpoints."""
-    strategy = porting.value("save.strategy")
+    strategy = porting.value("save.strategy") if not porting.only_evaluates else None
     return strategy is not None and not (strategy.known and str(strategy.literal) in ("no", "False"))
 
 
@@ -395,7 +399,7 @@ def with_hooks(porting: Porting, indent: str, *, metrics: bool = False) -> list[
         arguments += _best_metric(porting)
     else:
         unread(porting, "no best checkpoint is loaded, or spared from a save_total_limit", *BEST)
-    if porting.value("save.strategy") is not None and not _saves(porting):
+    if porting.value("save.strategy") is not None and not _saves(porting) and not porting.only_evaluates:
         folder = marked(Arg(porting.output_dir(), "output_dir"), mark(porting, "run.output_dir"))
         arguments.append(folder)  # of the record, which lies with checkpoints else
     if not silent:
