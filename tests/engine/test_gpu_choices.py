@@ -70,6 +70,12 @@ def loaded(before: str, dtype: str, config: str = "") -> str:
             "",
         ),
         (
+            f"device = {DEVICE}\ndtype = {BY_DEVICE.format('device').replace('torch.float32', '')}"
+            "torch.float16 if device == 'mps' else torch.float32\nsys.argv.append(dtype)\n",
+            "dtype",
+            "dtype = jnp.bfloat16\n",
+        ),
+        (
             f"class P:\n    @property\n    def dtype(self):\n        return {TYPE}\np = P()\n",
             "p.dtype",
             "        return jnp.bfloat16\n",

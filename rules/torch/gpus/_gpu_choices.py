@@ -59,7 +59,8 @@ def _settle_choice(porting: Porting, node: cst.IfExp) -> None:
     if not _open(porting, node) or not asks_for_gpu(module, node.test) or places(porting, node):
         return
     known = on_gpu(porting, node.test)
-    if known is None or any(names_device(porting, way) for way in (node.body, node.orelse)):
+    ways = [*_ways(porting, node.body), *_ways(porting, node.orelse)]
+    if known is None or any(names_device(porting, way) for way in ways):
         return
     if isinstance(known, str):
         porting.edit(*module.span(node.test), bare(known), RULE, REASON)
@@ -68,6 +69,15 @@ def _settle_choice(porting: Porting, node: cst.IfExp) -> None:
     while isinstance(chosen, cst.IfExp) and isinstance(further := on_gpu(porting, chosen.test), bool):
         chosen = chosen.body if further else chosen.orelse
     porting.settle(node, porting.code_now(chosen), RULE, REASON)
+
+
+def _ways(porting: Porting, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What a value may be; of one that a GPU settles, too, each: `b if device == "mps" else c`."""
+    if isinstance(node, cst.IfExp) and isinstance(on_gpu(porting, node.test), bool):
+        yield from _ways(porting, node.body)
+        yield from _ways(porting, node.orelse)
+    else:
+        yield node
 
 
 def _settle_branches(porting: Porting, node: cst.If) -> None:
