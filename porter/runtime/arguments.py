@@ -88,6 +88,29 @@ def get_kbit_device_map() -> None:
     """None: the mesh places the model."""
 
 
+def strtobool(val: str) -> bool:
+    """TRL's: what a variable of the environment says. ValueError for what is neither yes nor no."""
+    said = {**dict.fromkeys(("y", "yes", "t", "true", "on", "1"), True)}
+    said |= dict.fromkeys(("n", "no", "f", "false", "off", "0"), False)
+    if val.lower() not in said:
+        raise ValueError(f"{val!r} is neither of {', '.join(said)}")
+    return said[val.lower()]
+
+
+def init_zero_verbose() -> None:
+    """TRL's: only errors are logged, by rich, which has to be installed, and warnings are lines of the log."""
+    import logging
+    import warnings
+
+    from rich.logging import RichHandler
+
+    def log_warning(message: Any, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any) -> None:
+        logging.warning("%s:%s: %s: %s", filename, lineno, category.__name__, message)
+
+    logging.basicConfig(format="%(message)s", datefmt="[%X]", handlers=[RichHandler()], level=logging.ERROR)
+    warnings.showwarning = log_warning
+
+
 @cache
 def argument_class(
     name: str, version: str | None, unsloth: str | None = None, transformers: str | None = None

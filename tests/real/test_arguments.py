@@ -2,8 +2,10 @@
 
 import dataclasses
 import enum
+import logging
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -331,3 +333,29 @@ def test_keys_that_no_class_has_are_the_releases(
     (made,) = parser.parse_args_and_config(words)
     assert made.learning_rate == 3e-4
     assert "no class has --max_seq_len 3072" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("release", "name"), [("0.9.6", "SFTScriptArguments"), ("0.12.2", "ScriptArguments")])
+def test_the_scripts_of_before_0_13_have_a_field_named_config(release: str, name: str, tmp_path: Path) -> None:
+    """TRL's own sft.py of these releases: the parser reads the file, the field is no dataset's configuration."""
+    (tmp_path / "recipe.yaml").write_text("dataset_name: some/rows\nlearning_rate: 3.0e-4\noutput_dir: out\n")
+    kinds = trl_arguments(release, name, "SFTConfig")
+    words = ["--config", str(tmp_path / "recipe.yaml"), "--dataset_test_split", "held_out"]
+    script, training = arguments.TrlParser(kinds).parse_args_and_config(words)
+    assert (script.dataset_name, script.dataset_test_split, training.learning_rate) == ("some/rows", "held_out", 3e-4)
+    assert script.config is None and script.dataset_config is None
+    own = dataclasses.make_dataclass("Own", [("config", str, dataclasses.field(default=None))])
+    with pytest.raises(ValueError, match="a field named config"):
+        arguments.TrlParser((own, arguments.SFTConfig))
+
+
+def test_what_the_scripts_of_before_0_13_import_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [arguments.strtobool(text) for text in ("1", "Yes", "off", "0")]
+    assert said == [True, True, False, False]
+    with pytest.raises(ValueError, match="maybe"):
+        arguments.strtobool("maybe")
+    monkeypatch.setattr("warnings.showwarning", None)
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.root, "level", logging.root.level)
+    arguments.init_zero_verbose()
+    assert logging.root.level == logging.ERROR and warnings.showwarning is not None

@@ -18,6 +18,7 @@ CLASSES = {
     "ORPOConfig": "trl.experimental.orpo.ORPOConfig",
     "RLOOConfig": "trl.RLOOConfig",
     "SFTConfig": "trl.SFTConfig",
+    "SFTScriptArguments": "trl.ScriptArguments",
     "ScriptArguments": "trl.ScriptArguments",
     "Seq2SeqTrainingArguments": "transformers.Seq2SeqTrainingArguments",
     "TrainingArguments": "transformers.TrainingArguments",

@@ -23,7 +23,8 @@ class TrlParser(HfArgumentParser):
     """trl.TrlParser without torch: dataclasses make the flags, a YAML file gives them other defaults.
 
     `none` and `null` stand for None where a flag takes a number or None, as in TRL 1.16. What becomes of keys that no
-    class has is the release's of the argument classes among the dataclasses (`trl_arguments("0.8.6", ...)`).
+    class has is the release's of the argument classes among the dataclasses (`trl_arguments("0.8.6", ...)`); before
+    0.13 one of these may have a field named config, which stays None.
     `parsers` and `ignore_extra_args` are older releases' own.
     """
 
@@ -36,13 +37,18 @@ class TrlParser(HfArgumentParser):
         elif not isinstance(dataclass_types, Iterable):
             dataclass_types = [dataclass_types]
         dataclass_types = list(dataclass_types)
+        releases = (getattr(kind, "of_trl", None) for kind in dataclass_types)
+        self._trl = next((release for release in releases if release is not None), None)
         for kind in dataclass_types:
-            if "config" in kind.__dataclass_fields__:
+            held = kind.__dataclass_fields__.get("config")
+            if held is not None and (self._release >= FORGIVING or held.default is not None):
                 raise ValueError(f"{kind.__name__} has a field named config, which is the flag of the YAML file")
         super().__init__(dataclass_types=dataclass_types, **kwargs)
         self._ignore_extra_args = ignore_extra_args
-        releases = (getattr(kind, "of_trl", None) for kind in dataclass_types)
-        self._trl = next((release for release in releases if release is not None), None)
+
+    @property
+    def _release(self) -> tuple[int, ...]:
+        return version_key(self._trl or NEWEST)
 
     @staticmethod
     def _parse_dataclass_field(parser: argparse.ArgumentParser, field: Any) -> None:
@@ -67,7 +73,7 @@ class TrlParser(HfArgumentParser):
         `separate_remaining_strings` apart from those of the command line). Unknown flags of the command line are
         an error unless they are handed back. TRL 0.13 to 0.18 left unknown keys alone, 0.8 unknown flags, too.
         """
-        release = version_key(self._trl or NEWEST)
+        release = self._release
         if self._ignore_extra_args is not None and release >= FORGIVING:
             return_remaining_strings = not self._ignore_extra_args
         words = list(sys.argv[1:] if args is None else args)
