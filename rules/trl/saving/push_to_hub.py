@@ -18,9 +18,10 @@ ID = "TP113"
 MATCHES = ("@trainer.push_to_hub()", "@trainer.model.push_to_hub()", "@model.push_to_hub()")
 POSITIONAL = {
     "@trainer.push_to_hub()": ("commit_message",),
-    "@trainer.model.push_to_hub()": ("repo_id",),
-    "@model.push_to_hub()": ("repo_id",),
+    "@trainer.model.push_to_hub()": ("repo_id", "use_temp_dir"),
+    "@model.push_to_hub()": ("repo_id", "use_temp_dir"),
 }
+PASSED_OVER = "transformers has no such argument, and read past it before 5"
 REASON = "uploaded from one host, without a generated model card"
 SETTLED = {
     "blocking": ("changed", "", "the port goes on when the upload is done"),
@@ -28,7 +29,7 @@ SETTLED = {
     "safe_serialization": ("dropped", "", "the files are those that the port saved"),
     "commit_description": ("dropped", "", "the commit has its title alone"),
     "use_temp_dir": ("dropped", "", "the files that it uploads are those that the port saved"),
-    "check_pr": ("dropped", "", "transformers has no such argument, and read past it before 5"),
+    "check_pr": ("dropped", "", PASSED_OVER),
     "create_pr": ("manual", "", "rt.push_to_hub commits, and opens no pull request"),
 }
 # What the model cards of transformers' Trainer, and of TRL's own from 0.12 on, take.
@@ -61,7 +62,15 @@ def apply(site, porting):
         porting.find(ID, "info", message, "", site.line, site.column)
     card = dict.fromkeys(CARD, ("dropped", "", "the model card that uses it is not generated"))
     kept = {name: ("exact", f"rt.push_to_hub({name}=)", "") for name in PUSHED}
-    say_keywords(porting, site, {**SETTLED, **card, **kept, **say_old_token(site)}, "repo_id")
+    known = {**SETTLED, **card, **kept, **say_old_token(site)}
+    passed = {} if of_trainer or not is_before(porting, "transformers", "5") else _passed_over(site, known)
+    say_keywords(porting, site, {**passed, **known}, "repo_id")
+
+
+def _passed_over(site, known):
+    """Keywords that a model's method of transformers 4 takes and does nothing with: `save_method="lora"`."""
+    others = [each.name for each in site.arguments if each.name not in known and not each.name.startswith("argument ")]
+    return dict.fromkeys(others, ("dropped", "", PASSED_OVER))
 
 
 def _say_refused(porting, site, folder):
