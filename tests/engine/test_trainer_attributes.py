@@ -47,3 +47,12 @@ def test_states_that_are_freed_behind_the_training_go() -> None:
     assert port(f"{PLAIN}{freed}trainer.train()\n").status == "partial"
     assert port(f"{PLAIN}trainer.train()\n{freed}trainer.train()\n").status == "partial"
     assert port(f"{PLAIN}trainer.train()\ntrainer.optimizer = made(trainer)\n").status == "partial"
+
+
+def test_arguments_that_are_set_for_one_training_of_several() -> None:
+    text = PLAIN.replace(
+        "trainer.train()", "trainer.args.max_steps = 2\ntrainer.train()\ntrainer.args.max_steps = -1\n"
+    )
+    found = [each for each in port(text).findings if each.severity == "error"]
+    assert [each.line for each in found] == [6, 8]
+    assert all("its steps, schedule and batches by then" in each.message for each in found)

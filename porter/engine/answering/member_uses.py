@@ -371,5 +371,12 @@ def _unknown(porting: Porting, use: Use) -> None:
         message = f"{code}: this is Tunix's model now; its attributes differ from transformers'."
         porting.find("TP190", "warning", message, "Check this line.", line, column, todo=True)
         return
+    if use.match.startswith("@trainer.args.") and use.kind == "assign":
+        message = (
+            f"{code}: train() reads it on the GPU; the port's trainer has its steps, schedule and batches by then."
+        )
+        fix = "Set it above the trainer. For a training of its own, make batches, optimizer and trainer anew."
+        porting.find("TP190", "error", message, fix, line, column)
+        return
     what = "Tunix's PeftTrainer" if use.role == "trainer" else "Tunix's model"
     porting.find("TP190", "error", f"{code}: {what} has no counterpart.", "Replace this line by hand.", line, column)
