@@ -112,3 +112,24 @@ def test_what_a_script_sets_resumes_nothing_either(line: str) -> None:
     text = text.replace("trainer = ", f"{line.replace('args', 'training_args')}\ntrainer = ", 1)
     said = "training_args.resume_from_checkpoint = None  # as train() is given nothing"
     assert (said in port(text).after) is ("resume" in line)
+
+
+MADE = """from trl import SFTConfig, SFTTrainer
+
+
+def make(args):
+    return SFTTrainer("Qwen/Qwen3-0.6B", args=args, train_dataset=rows)
+
+
+def train(path=None):
+    trainer = make(SFTConfig("out", max_steps=5{config}))
+    trainer.train(resume_from_checkpoint=path)
+"""
+
+
+@pytest.mark.parametrize("config", ["", ", save_strategy=input()"])
+def test_a_path_that_the_function_of_the_trainer_has_not(config: str) -> None:
+    """The port read a name there that the function hasn't."""
+    text = MADE.format(config=config)
+    said = [each.message for each in port(text).findings if each.severity == "error"]
+    assert any("it isn't known in the function that makes the trainer" in each for each in said), said

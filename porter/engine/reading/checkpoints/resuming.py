@@ -193,6 +193,8 @@ def resume_code(porting: Training, value: cst.BaseExpression) -> str:
         return text
     later = [item for item in found[1] if item.kind != "parameter" and start(porting, item) > trainer.statement_start]
     if not later:
+        if not is_there(porting, text, value):
+            _say_elsewhere(porting, value)
         return text
     if chosen is not None:
         if NAMED in chosen:
@@ -218,6 +220,14 @@ def _say_later(porting: Training, value: cst.BaseExpression) -> None:
     text = porting.module.code(value)
     message = f"resume_from_checkpoint={text}: it is set after the trainer, which resumes when it is made."
     porting.find(RULE, "error", message, f"Set {text} before the trainer.", *_place(porting, value))
+
+
+def _say_elsewhere(porting: Training, value: cst.BaseExpression) -> None:
+    text = porting.module.code(value)
+    message = (
+        f"resume_from_checkpoint={text}: it isn't known in the function that makes the trainer, which resumes there."
+    )
+    porting.find(RULE, "error", message, f"Hand {text} to that function.", *_place(porting, value))
 
 
 def _place(porting: Training, value: cst.BaseExpression) -> tuple[int, int]:
