@@ -215,3 +215,21 @@ def load_rows():
     said = sorted(each.message for each in port.findings if each.message.startswith("inner/rows.py:"))
     for line, (each, end) in enumerate(zip(said, ("gone from the Hub", "the port ends here"), strict=True), 10):
         assert each.startswith(f"inner/rows.py:{line}: ") and end in each
+
+
+def test_a_trainer_that_no_rule_reads_stays_said_beside_one_of_a_module(tmp_path: Path) -> None:
+    text = "from trl import SFTConfig, SFTTrainer\nfrom rows import load_rows\nfrom models import load_model\n\n\n"
+    trains = 'def train(name):\n    model, tokenizer = load_model(name)\n    args = SFTConfig("out", max_steps=4)\n'
+    trains += (
+        "    rows = load_rows()\n    SFTTrainer(model, args, train_dataset=rows, processing_class=tokenizer).train()\n"
+    )
+    rows = 'from datasets import load_dataset\n\n\ndef load_rows():\n    return load_dataset("a/b", split="train")\n'
+    script = (
+        "import sys\n\nfrom trl import DPOConfig\n\nfrom steps import train\n\n\ndef main():\n    if sys.argv[1:]:\n"
+    )
+    script += '        from ours.trainers import OwnTrainer\n\n        OwnTrainer(args=DPOConfig("out")).train()\n'
+    script += '    else:\n        train("Qwen/Qwen3-0.6B")\n\n\nmain()\n'
+    project(tmp_path, {"train.py": script, "steps.py": text + trains, "rows.py": rows, "models.py": MODELS})
+    port = port_script(tmp_path / "train.py")
+    assert port.status == "partial" and port.modules
+    assert [each.rule for each in port.findings if each.severity == "error"] == ["TP004"]

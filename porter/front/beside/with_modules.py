@@ -32,6 +32,7 @@ from .trained_elsewhere import say_trained_elsewhere
 RANKS = {"ported": 0, "partial": 1}
 MOST_SAID = 3  # findings of a module that the script's report has, too
 RULE = "TP001"
+UNREAD = "TP004"  # a trainer of another class
 LISTED = re.compile(r"install|# /// script")
 
 
@@ -66,7 +67,18 @@ def _with_what_it_imports(path: Path, module: Module, options: Options) -> Port:
         if alone.status == "unchanged":
             alone = say_trained_elsewhere(tree, script, alone, options)
         return with_ends(alone, tree, script, ends)
-    return with_modules(tree, script, whole) or with_ends(_without_modules(path, alone, whole), tree, script, ends)
+    beside = with_modules(tree, script, whole)
+    if beside is None:
+        return with_ends(_without_modules(path, alone, whole), tree, script, ends)
+    return _with_unread_trainers(beside, alone)
+
+
+def _with_unread_trainers(port: Port, alone: Port) -> Port:
+    """The port with the trainers that no rule reads and that stay in the script, beside those of its modules."""
+    lines, stays = alone.before.splitlines(), set(port.after.splitlines())
+    said = [each for each in alone.findings if each.rule == UNREAD and each.severity == "error"]
+    left = [each for each in said if lines[each.line - 1] in stays and each not in port.findings]
+    return replace(port, status="partial", recipe=port.recipe.with_findings(left)) if left else port
 
 
 def _without_modules(path: Path, alone: Port, whole: Port) -> Port:
