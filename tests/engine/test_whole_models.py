@@ -57,6 +57,7 @@ def with_config(
 def test_a_configuration_that_changes_nothing_goes() -> None:
     for told in ("use_cache", "model_parallel", "is_parallelizable"):
         check_becomes(with_config(f"config.{told} = False\n"), gone=("config", "AutoConfig"))
+        check_becomes(with_config(f"setattr(config, '{told}', False)\n"), gone=("config", "AutoConfig"))
     read = check_becomes(with_config("context = getattr(config, 'max_position_embeddings', None)\n"), "AutoConfig")
     assert "config=config" not in read.after
 
@@ -77,6 +78,7 @@ if args.length > context:
         ("config.num_hidden_layers = 4\n", "num_hidden_layers = 4 changes the model"),
         ("config.update({'rope_theta': 1e6})\n", "changes the model"),
         ("shrink(config)\n", "may change it"),
+        ("setattr(config, 'rope_theta', 1e6)\n", "may change it"),
     ],
 )
 def test_a_changed_configuration_is_refused_by_what_changes_it(told: str, why: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from porter.packs.api import Argument, Field, Phase, Porting, Site, step
-from porter.packs.script import dict_items, function_around, read_value, shown
+from porter.packs.script import dict_items, function_around, read_value, set_by_name, shown
 from porter.packs.training import Training, bindings_of, is_from_scratch, short_name
 
 PART_OF = "transformers"
@@ -164,6 +164,10 @@ def _judge_use(porting: Training, name: cst.Name | cst.Attribute, verdict: Verdi
     module = porting.module
     held = module.parents[name]
     around = module.parents[held]
+    given = set_by_name(module, around)
+    if given and given[0] is name and isinstance(module.parents[around], cst.Expr) and _word(given[1]) in UNUSED:
+        verdict.unused.append(around)  # `setattr(config, "use_cache", False)`
+        return
     if not isinstance(held, cst.Attribute) or held.value is not name:
         verdict.read = True
         if isinstance(held, cst.Arg) and not _only_reads(module.parents[held]):
@@ -181,6 +185,11 @@ def _judge_use(porting: Training, name: cst.Name | cst.Attribute, verdict: Verdi
             verdict.why = verdict.why or f"{shown(module.code(statement))} changes the model"
     else:
         verdict.read = True
+
+
+def _word(node: cst.BaseExpression) -> object:
+    """A string as it is written."""
+    return node.evaluated_value if isinstance(node, cst.SimpleString) else None
 
 
 def _only_reads(call: cst.CSTNode) -> bool:
