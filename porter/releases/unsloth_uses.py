@@ -5,19 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from .syntax import syntax_tree
-
 # What Unsloth adds to the configs that it writes anew; what else a script gives them has to be TRL's.
 OF_UNSLOTH_S_CONFIGS = ("max_seq_length", "dataset_num_proc", "dataset_text_field", "packing", "vllm_sampling_params")
 
 
-def imported_before_unsloth(text: str) -> frozenset[str]:
-    """Classes that a script takes from TRL before it imports Unsloth: they stay TRL's own. SyntaxError as Python's."""
-    return before_unsloth(syntax_tree(text)) if "unsloth" in text else frozenset()
-
-
 def before_unsloth(tree: ast.Module) -> frozenset[str]:
-    """Names that are taken from TRL in front of the first import of Unsloth."""
+    """Names that a script takes from TRL in front of the first import of Unsloth: they stay TRL's own."""
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     roots = {node: _roots_of(node) for node in imports}
     first = min((node.lineno for node in imports if "unsloth" in roots[node]), default=0)

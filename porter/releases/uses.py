@@ -392,22 +392,32 @@ class _Reader(Dictionaries):
         self.generic_visit(node)
 
 
-def uses_of(text: str, roots: Iterable[str] = ("trl", "transformers", "peft", "accelerate")) -> list[Use]:
+def uses_of(
+    text: str,
+    roots: Iterable[str] = ("trl", "transformers", "peft", "accelerate"),
+    before: frozenset[str] | None = None,
+) -> list[Use]:
     """What a script uses, in the order of its lines. SyntaxError for text that isn't Python."""
-    return uses_and_guards(text, roots)[0]
+    return uses_and_guards(text, roots, before)[0]
 
 
-def uses_and_guards(text: str, roots: Iterable[str]) -> tuple[list[Use], frozenset[int]]:
-    """What a script uses, and the lines of what stands in it for some releases alone."""
+def uses_and_guards(
+    text: str, roots: Iterable[str], before: frozenset[str] | None = None
+) -> tuple[list[Use], frozenset[int]]:
+    """What a script uses, and the lines of what stands in it for some releases alone.
+
+    `before` are TRL's names that are imported before Unsloth, where a text of several files doesn't tell it.
+    """
     reader = _Reader(tuple(roots))
     tree = syntax_tree(text)
     reader.visit(tree)
-    return list(_told(text, tree, reader)), frozenset(reader.guarded)
+    return list(_told(text, tree, reader, before)), frozenset(reader.guarded)
 
 
-def _told(text: str, tree: ast.Module, reader: _Reader) -> Iterator[Use]:
+def _told(text: str, tree: ast.Module, reader: _Reader, before: frozenset[str] | None) -> Iterator[Use]:
     patched = re.search(r"(?m)^\s*(?:from|import) unsloth\b", text) is not None
-    before = before_unsloth(tree) if patched else frozenset()
+    if before is None:
+        before = before_unsloth(tree) if patched else frozenset()
     for use in reader.uses:
         of_trl = not use.name.startswith("trl.") or not before.isdisjoint(use.name.split("."))
         if patched and not use.imported and not of_trl and taken_by_unsloth(use.name, use.keywords):

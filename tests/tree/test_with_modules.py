@@ -359,3 +359,33 @@ def test_what_one_ported_file_imports_another_may_use(taken: str, needs: bool, t
     imports = f"from models import {taken}" + "\nprint(helper())" * needs
     port = ported(tmp_path / "p", imports, "load_model", models=models, tools=tools)
     assert any("tools.py" in each.message and "torch (in helper)" in each.message for each in port.findings) is needs
+
+
+@pytest.mark.parametrize(
+    ("imports", "read"),
+    [
+        ("from unsloth import FastLanguageModel\nfrom trainer import make", "0.24.0"),
+        ("from trainer import make\nfrom unsloth import FastLanguageModel", "0.15.2"),  # the module has TRL's own class
+    ],
+)
+def test_a_trainers_module_is_dated_beside_unsloth_as_the_script_imports_it(
+    tmp_path: Path, imports: str, read: str
+) -> None:
+    """`tokenizer=` in a file that doesn't import unsloth went against the project's pins."""
+    script = f"""{imports}
+from datasets import load_dataset
+
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen2.5-0.5B", load_in_4bit=True)
+model = FastLanguageModel.get_peft_model(model, r=8)
+make(model, tokenizer, load_dataset("some/rows", split="train")).train()
+"""
+    trainer = """from trl import SFTConfig, SFTTrainer
+
+
+def make(model, tokenizer, rows):
+    return SFTTrainer(model=model, tokenizer=tokenizer, train_dataset=rows, args=SFTConfig("out", max_seq_length=512))
+"""
+    pins = "trl==0.24.0\ntransformers==5.5.0\nunsloth==2026.7.6\n"
+    project(tmp_path, {"main.py": script, "trainer.py": trainer, "requirements.txt": pins})
+    (made,) = port_script(tmp_path / "main.py").modules
+    assert f'trl="{read}"' in made.after

@@ -14,6 +14,7 @@ from ...runtime.facts.releases.habits import shuffling_of
 from ..script.training import Training
 from .asked.places import pins_for
 from .evidence.days import latest_day, said_last_day
+from .evidence.used import before_unsloth
 
 SETTLED = "4.40"  # from this transformers on, beside the accelerate of its day, every order is seeded
 CHOSEN = ("transformers and accelerate of the row order",)
@@ -109,6 +110,6 @@ def shuffling_in(porting: Training, processes: int) -> tuple[str, str]:
 
 def _uses(porting: Training) -> list[Use]:
     try:
-        return uses_of(porting.module.python)
+        return uses_of(porting.module.python, before=before_unsloth(porting))
     except (SyntaxError, ValueError):  # libcst reads more than Python
         return []

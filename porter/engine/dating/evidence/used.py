@@ -17,13 +17,15 @@ import libcst as cst
 
 from ....releases.history import LIBRARIES, history
 from ....releases.plain_arguments import plain_arguments
-from ....releases.unsloth_uses import imported_before_unsloth, taken_by_unsloth
+from ....releases.unsloth_uses import taken_by_unsloth
 from ....releases.uses import Use, uses_and_guards
 from ....runtime.facts.field_tables import version_key
 from ....source.calls import may_not_run
 from ....source.dictionaries.possible import possible_keys
 from ....source.launch.launched_with import words_of_launches
+from ....source.module import Module
 from ....source.project.usual.ways import imports_usually
+from ....source.scopes import Binding
 from ...script.fill_from_tables import tables_of
 from ...script.flow import binding_origins, origins
 from ...script.following.may_be_none import may_be_none
@@ -102,7 +104,7 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
         if name.partition(".")[0] not in (*SOURCES, library):
             continue
         if unsloth:
-            own = not _before_unsloth(porting).isdisjoint(name.split("."))
+            own = not before_unsloth(porting).isdisjoint(name.split("."))
             keywords = tuple(
                 each for each in keywords if library == "trl" and (own or not taken_by_unsloth(name, [each]))
             )
@@ -269,14 +271,20 @@ def _values(porting: Training, library: str) -> Iterator[Evidence]:
                 yield Evidence(f"{name}({argument.name}={argument.value.literal!r})", new, gone)
 
 
-def _before_unsloth(porting: Training) -> frozenset[str]:
+def before_unsloth(porting: Training) -> frozenset[str]:
+    """Names that are taken from TRL before Unsloth is imported, in whichever file of a project: they stay TRL's own."""
     if BEFORE not in porting.answers:
-        try:
-            porting.answers[BEFORE] = imported_before_unsloth(porting.module.python)
-        except (SyntaxError, ValueError):  # libcst reads more than Python
-            porting.answers[BEFORE] = frozenset()
+        module = porting.module
+        made = {name: _imports_of(module, name) for name in ("trl", "unsloth")}
+        first = min((module.turn(each.node) for each in made["unsloth"]), default=())
+        taken = (each.qualified for each in made["trl"] if "." in each.qualified and module.turn(each.node) < first)
+        porting.answers[BEFORE] = frozenset(name.rpartition(".")[2] for name in taken)
     found: frozenset[str] = porting.answers[BEFORE]
     return found
+
+
+def _imports_of(module: Module, package: str) -> list[Binding]:
+    return [each for each in module.import_bindings if each.qualified.partition(".")[0] == package]
 
 
 def _given_by_launches(porting: Training, names: Sequence[str], library: str) -> Iterator[Evidence]:
@@ -326,7 +334,7 @@ def _written(porting: Training, *roots: str) -> list[Use]:
     asked = (*USES, *roots)
     if asked not in porting.answers:
         try:
-            porting.answers[asked] = uses_and_guards(porting.module.python, roots or LIBRARIES)
+            porting.answers[asked] = uses_and_guards(porting.module.python, roots or LIBRARIES, before_unsloth(porting))
         except (SyntaxError, ValueError):  # libcst reads more than Python
             porting.answers[asked] = [], frozenset()
     found: list[Use] = porting.answers[asked][0]
