@@ -392,13 +392,9 @@ class _Reader(Dictionaries):
         self.generic_visit(node)
 
 
-def uses_of(
-    text: str,
-    roots: Iterable[str] = ("trl", "transformers", "peft", "accelerate"),
-    before: frozenset[str] | None = None,
-) -> list[Use]:
+def uses_of(text: str, roots: Iterable[str] = ("trl", "transformers", "peft", "accelerate")) -> list[Use]:
     """What a script uses, in the order of its lines. SyntaxError for text that isn't Python."""
-    return uses_and_guards(text, roots, before)[0]
+    return uses_and_guards(text, roots)[0]
 
 
 def uses_and_guards(

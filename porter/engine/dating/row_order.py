@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from ...releases.history import history
 from ...releases.sets import Chosen, choose, within_known
-from ...releases.uses import Use, uses_of
 from ...releases.versions import Pin, exact_of, fits, pins_of
 from ...runtime.facts.field_tables import version_key
 from ...runtime.facts.releases.habits import shuffling_of
 from ..script.training import Training
 from .asked.places import pins_for
 from .evidence.days import latest_day, said_last_day
-from .evidence.used import before_unsloth
+from .evidence.used import written
 
 SETTLED = "4.40"  # from this transformers on, beside the accelerate of its day, every order is seeded
 CHOSEN = ("transformers and accelerate of the row order",)
@@ -49,7 +48,7 @@ def accelerate_in(porting: Training, versions: Mapping[str, str]) -> str | None:
 def _chosen(porting: Training, asked: Mapping[str, Sequence[Pin]]) -> tuple[dict[str, Chosen], datetime.date | None]:
     """The set of releases that is asked for; with the day of the script's last commit where that keeps accelerate from
     being as new as the others allow. It doesn't where one of these came out later: the script has been run since."""
-    record, uses = history(), _uses(porting)
+    record, uses = history(), written(porting)
     chosen = choose(uses, asked)
     exact = {library: exact_of(asked.get(library, ())) for library in ("trl", "transformers")}
     known = {library: release for library, release in exact.items() if release is not None}
@@ -106,10 +105,3 @@ def shuffling_in(porting: Training, processes: int) -> tuple[str, str]:
         return "seeded", ""
     transformers, accelerate = chosen
     return shuffling_of(transformers, accelerate, processes), f"transformers {transformers}, accelerate {accelerate}"
-
-
-def _uses(porting: Training) -> list[Use]:
-    try:
-        return uses_of(porting.module.python, before=before_unsloth(porting))
-    except (SyntaxError, ValueError):  # libcst reads more than Python
-        return []

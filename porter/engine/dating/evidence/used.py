@@ -123,7 +123,7 @@ def _evidence(porting: Training, library: str) -> Iterator[Evidence]:
 
 def _taken_where_there(porting: Training, library: str) -> Iterator[Evidence]:
     """What a class is given where a `try` has imported it: a release that has the class takes it."""
-    for use in _written(porting):
+    for use in written(porting):
         for keyword in use.keywords if use.if_there and use.name.startswith(SOURCES) else ():
             _, gone = history().lifetime(library, use.name, keyword)
             if gone:
@@ -200,7 +200,7 @@ def _of_other_libraries(porting: Training, library: str) -> Iterator[Evidence]:
     if not roots:
         return
     record = history().record(library)
-    for use in _written(porting, *sorted(roots)):
+    for use in written(porting, *sorted(roots)):
         row = rows.get(use.name)
         if row is None or use.guarded:
             continue
@@ -319,7 +319,7 @@ def short_version(version: str) -> str:
 
 def _uses(porting: Training) -> Iterator[tuple[str, list[str]]]:
     """Names of libraries with the keywords that they are given and the fields that are read of their objects."""
-    for use in _written(porting):
+    for use in written(porting):
         fields = use.attributes if use.last.endswith(("Config", "Arguments")) else ()
         if not use.guarded:
             yield use.name, [*use.keywords, *fields]
@@ -329,7 +329,7 @@ def _uses(porting: Training) -> Iterator[tuple[str, list[str]]]:
             yield site.qualified, [argument.name for argument in own]
 
 
-def _written(porting: Training, *roots: str) -> list[Use]:
+def written(porting: Training, *roots: str) -> list[Use]:
     """What the text uses of the libraries (those with a history, or `roots`), read once."""
     asked = (*USES, *roots)
     if asked not in porting.answers:
@@ -348,7 +348,7 @@ def _is_guarded(porting: Training, node: cst.CSTNode) -> bool:
 def guarded_lines(porting: Training) -> frozenset[int]:
     """The lines of what the script has for some releases alone: behind a test of a version, or of a signature."""
     if GUARDED not in porting.answers:
-        lines = {use.line for use in _written(porting) if use.guarded}
+        lines = {use.line for use in written(porting) if use.guarded}
         porting.answers[GUARDED] = lines | porting.answers[USES][1]
     found: frozenset[int] = porting.answers[GUARDED]
     return found
