@@ -109,3 +109,24 @@ whole.save_pretrained("whole")"""
         found = port(text.replace("BITS", bits))
         assert found.status == "ported" and "whole = rt.merge_and_unload(rt.apply_adapter(base, " in found.after
         assert len([f for f in found.findings if "rounds what it merges" in f.message]) == said
+
+
+@pytest.mark.parametrize(
+    ("reads", "goes"),
+    [
+        ("END = pieces.eos_token", True),
+        ("def text(row):\n    return pieces.apply_chat_template(row, tokenize=False)", True),
+        ("END = pieces.pad_token", False),  # Unsloth gives it another
+        ("ids = pieces('a', padding=True)", False),
+        ("END = pieces.eos_token\nprint(other)", False),
+    ],
+)
+def test_a_pair_of_which_the_tokenizer_alone_is_used(reads: str, goes: bool) -> None:
+    """`unsloth is still used here` was said of it."""
+    load = f'NAME = "unsloth/Llama-3.2-3B-Instruct"\nother, pieces = FastLanguageModel.from_pretrained(NAME)\n{reads}\n'
+    script = SCRIPT.format(saves="", again="")
+    ported = port(script.replace("model, tokenizer", f"{load}model, tokenizer", 1))
+    kept = "other, pieces = FastLanguageModel.from_pretrained(NAME)" in ported.after
+    assert (kept, ported.status) == ((False, "ported") if goes else (True, "partial"))
+    assert ("pieces = rt.as_transformers" in ported.after or "pieces = AutoTokenizer" in ported.after) == goes
+    assert any("loads the tokenizer alone" in finding.message for finding in ported.findings) == goes

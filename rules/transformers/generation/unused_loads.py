@@ -3,6 +3,8 @@
 ref_model = AutoModelForCausalLM.from_pretrained(MODEL, quantization_config=config)
 trainer = DPOTrainer(model, ref_model=None, ...)
 del trainer, model, ref_model
+
+Of Unsloth's pair, of which the tokenizer alone is used (`EOS_TOKEN = tokenizer.eos_token`), the port loads that.
 """
 
 from __future__ import annotations
@@ -10,20 +12,26 @@ from __future__ import annotations
 import libcst as cst
 
 from porter.packs.api import Phase, Porting, step
-from porter.packs.script import Module, assigned_name, shortened
+from porter.packs.script import Module, assigned_name, reaching, shortened, tokenizer_load
 from porter.packs.training import is_behind, tables_by_class
 
 from ._reload_arguments import QUANTISES, WHOLE
+from ._reloaded_by_unsloth import LOADS, path_of_unsloth
 
 PART_OF = "TP314"
 
 REASON = "nothing uses this model"
+# What is the same of a tokenizer that Unsloth has given a padding token and a side.
+SAME = frozenset({"eos_token", "eos_token_id", "bos_token", "bos_token_id", "apply_chat_template"})
 
 
 @step(Phase.ANSWER, of="trainer", fills=("claimed uses",))
 def drop_unused_loads(porting: Porting) -> None:
     """Takes out loads that bitsandbytes quantises whose model is given to nothing but `del`."""
     module = porting.module
+    for call in module.calls:
+        if module.qualified(call.func) in LOADS:
+            _keep_tokenizer(porting, call)
     if not any(word in module.text for word in QUANTISES):
         return
     whole = tables_by_class(porting.packs)[WHOLE].names
@@ -44,6 +52,37 @@ def drop_unused_loads(porting: Porting) -> None:
                 _leave_out(porting, place, name)
         message = f"{name} = {shortened(module.code(call.func))}(...): {REASON}; the port doesn't load it."
         porting.find(PART_OF, "info", message, "", *module.location(call))
+
+
+def _keep_tokenizer(porting: Porting, call: cst.Call) -> None:
+    """`_, tokenizer = FastLanguageModel.from_pretrained(name)` → `tokenizer = AutoTokenizer.from_pretrained(name)`."""
+    module, model, path, line = porting.module, porting.model, path_of_unsloth(call), porting.module.parents[call]
+    trained = call in porting.loads or (model is not None and model.node is call) or is_behind(porting, call)
+    if trained or path is None or porting.covered(module.span(call)[0]):
+        return
+    target = line.targets[0].target if isinstance(line, cst.Assign) and len(line.targets) == 1 else None
+    pair = [each.value for each in target.elements] if isinstance(target, cst.Tuple) else []
+    if len(pair) != 2 or any(argument.star for argument in call.args):
+        return
+    unread, kept = (_reads(module, name, call) if isinstance(name, cst.Name) else [] for name in pair)
+    if unread or not kept or not all(_is_same(module, use) for use in kept):
+        return
+    new = f"{module.code(pair[1])} = {tokenizer_load(porting, module.code(path))}"
+    porting.edit(*module.span(line), new, PART_OF, REASON)
+    message = f"{module.code(pair[0])} of {shortened(module.code(call.func))}(...): {REASON}; "
+    porting.find(PART_OF, "info", f"{message}the port loads the tokenizer alone.", "", *module.location(call))
+
+
+def _reads(module: Module, name: cst.Name, call: cst.Call) -> list[cst.Name | cst.Attribute]:
+    """Where a name may be read that a call's value has been given to."""
+    found = module.scope(call).lookup(name.value)
+    uses = module.references(name.value, found[0]) if found is not None else []
+    return [use for use in uses if any(binding.value is call for binding in reaching(module, use))]
+
+
+def _is_same(module: Module, use: cst.CSTNode) -> bool:
+    parent = module.parents[use]
+    return isinstance(parent, cst.Attribute) and parent.value is use and parent.attr.value in SAME
 
 
 def _deleted(module: Module, use: cst.CSTNode) -> cst.Del | None:
