@@ -163,7 +163,8 @@ def runs_before(module: Module, function: cst.FunctionDef, offset: int, depth: i
         around = function_around(module, call)
         if around is not None and not runs_before(module, around, offset, depth + 1):
             return False
-        if around is None and (module.span(call)[0] >= offset or module.loops(call)):
+        goes_on = any(module.span(loop)[1] > offset for loop in module.loops(call))
+        if around is None and (module.span(call)[0] >= offset or goes_on):
             return False
     return True
 

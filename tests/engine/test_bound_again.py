@@ -130,6 +130,10 @@ def test_a_function_called_before_the_model_is_made_has_what_held_its_name_then(
     ported = port(text)
     assert ported.status == "ported" and "return model.generate(**" in ported.after
     foreign = text.replace("AutoModelForCausalLM.from_pretrained(other)", "OtherModel(other)")
-    assert port(foreign.replace("model.generate(", "model.generate_content(")).status == "ported"
+    foreign = foreign.replace("model.generate(", "model.generate_content(")
+    assert port(foreign).status == "ported"
+    for asked in ("print(ask(text))", "print(ask(text), model.generate_content(text))"):
+        again = foreign.replace('print(ask("Hello"))', f"for text in ['a', 'b']:\n    {asked}")
+        assert port(again).status == "ported"
     behind = text.replace(ASKED, "").replace("trainer.train()", "trainer.train()" + ASKED[ASKED.index("\ndef") :])
     assert "return rt.generate(model, **" in port(behind).after

@@ -149,7 +149,7 @@ def _is_before(porting: Training, site: Site, use: cst.CSTNode) -> bool:
     module = porting.module
     around = function_around(module, use)
     if around is function_around(module, site.node):
-        return module.span(use)[0] < site.start and not module.loops(use)
+        return module.span(use)[0] < site.start and not module.loops(use) & module.loops(site.node)
     return around is not None and function_around(module, site.node) is None and runs_before(module, around, site.start)
 
 
