@@ -18,7 +18,7 @@ import jax
 from etils import epath  # type: ignore[import-untyped]
 
 from .facts.field_tables import version_key
-from .saving.record import best_until
+from .saving.record import as_json, best_until
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,11 @@ class TrainerState:
     is_local_process_zero: bool = True
     best: BestMetric = BestMetric()
     bests: list[Best] = field(default_factory=list)
+
+    def save_to_json(self, json_path: Any) -> None:
+        """Write what the port knows of it, as transformers does and reads it: no settings, no total_flos."""
+        known = {name: value for name, value in vars(self).items() if name not in ("best", "bests")}
+        epath.Path(json_path).write_text(as_json(known))
 
 
 @dataclass

@@ -269,3 +269,14 @@ def test_a_recording_that_is_off_writes_nothing(tmp_path: Path) -> None:
     recording.off()
     recording.begin(Trainer(tmp_path), TrainerState())
     assert not list(tmp_path.iterdir())
+
+
+def test_a_state_is_saved_as_transformers_reads_it(tmp_path: Path) -> None:
+    state = TrainerState(global_step=4, epoch=2.0, max_steps=4, num_train_epochs=2, is_world_process_zero=True)
+    state.log_history.append({"loss": np.float32(0.5), "step": 4})  # type: ignore[dict-item]
+    state.save_to_json(json_path=str(tmp_path / "state.json"))
+    found = json.loads((tmp_path / "state.json").read_text())
+    assert found["log_history"] == [{"loss": 0.5, "step": 4}] and (found["global_step"], found["epoch"]) == (4, 2.0)
+    fields = {"best_global_step", "best_metric", "best_model_checkpoint", "max_steps", "num_train_epochs"}
+    own = {"epoch", "global_step", "is_local_process_zero", "is_world_process_zero", "log_history"}
+    assert set(found) == fields | own  # what the port doesn't know isn't there

@@ -132,7 +132,7 @@ class Record:
     def _text(self, state: State, lines: Lines) -> str:
         own = {"args": {}, "attributes": {**self._facts, "runs": [*self._earlier, self._facts.get("run", {})]}}
         whole = {**BLANK, **state(lines), "log_history": lines, "stateful_callbacks": {OURS: own}}
-        return json.dumps(_plain(whole), indent=2, sort_keys=True) + "\n"
+        return as_json(whole)
 
 
 # transformers 5.12's TrainerState as it is made.
@@ -202,6 +202,11 @@ def _put(path: Any, text: str) -> None:
     partial = path.parent / f".{NAME}.partial"
     partial.write_text(text)
     partial.replace(path)
+
+
+def as_json(state: Mapping[str, Any]) -> str:
+    """A state as transformers writes it."""
+    return json.dumps(_plain(state), indent=2, sort_keys=True) + "\n"
 
 
 def _plain(value: Any) -> Any:
