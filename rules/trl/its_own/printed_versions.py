@@ -50,9 +50,9 @@ def drop_printed_versions(porting: Porting) -> None:
 
 def _version_of(module: Module, node: cst.CSTNode) -> str:
     """The library in `trl.__version__`, also by a name of its own, and `version("trl")`; "" for anything else."""
-    named = (module.qualified(node) or "") if isinstance(node, cst.Name | cst.Attribute) else ""
-    if named.endswith(".__version__") or (isinstance(node, cst.Attribute) and node.attr.value == "__version__"):
-        return named.removesuffix(".__version__") or "?"
+    meant = (module.qualified(node) or "") if isinstance(node, cst.Name | cst.Attribute) else ""
+    if meant.endswith(".__version__") or (isinstance(node, cst.Attribute) and node.attr.value == "__version__"):
+        return meant.removesuffix(".__version__") or "?"
     if isinstance(node, cst.Call) and module.qualified(node.func) in ASKS and len(node.args) == 1:
         named = node.args[0].value
         return _name(named) if isinstance(named, cst.SimpleString) else "?"
