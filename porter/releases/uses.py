@@ -400,10 +400,8 @@ def uses_of(text: str, roots: Iterable[str] = ("trl", "transformers", "peft", "a
 def uses_and_guards(
     text: str, roots: Iterable[str], before: frozenset[str] | None = None
 ) -> tuple[list[Use], frozenset[int]]:
-    """What a script uses, and the lines of what stands in it for some releases alone.
-
-    `before` are TRL's names that are imported before Unsloth, where a text of several files doesn't tell it.
-    """
+    """What a script uses, and the lines of what stands in it for some releases alone; `before`: TRL's names that are
+    imported before Unsloth, where a text of several files doesn't tell it."""
     reader = _Reader(tuple(roots))
     tree = syntax_tree(text)
     reader.visit(tree)
