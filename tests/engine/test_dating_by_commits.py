@@ -151,6 +151,32 @@ def test_unsloths_transformers_was_out_too(tmp_path: Path, day: str, pins: str, 
     assert said.startswith(read), said
 
 
+BESIDE_TRAINER = """\
+from unsloth import FastLanguageModel
+from datasets import load_dataset
+from transformers import Trainer, TrainingArguments
+
+model, tokenizer = FastLanguageModel.from_pretrained("unsloth/Qwen3-0.6B", load_in_4bit=False)
+model = FastLanguageModel.get_peft_model(model, r=8, target_modules=["q_proj"])
+rows = load_dataset("some/rows", split="train")
+Trainer(model=model, args=TrainingArguments("out"), train_dataset=rows).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("pins", "read"),
+    [
+        ("", "2025.7.1"),
+        ("transformers==4.53.0\n", "2025.7.1"),
+        ("transformers==4.55.0\n", "2026.8.19"),  # of 2025-08: it has been run since
+    ],
+)
+def test_unsloth_beside_transformers_own_trainer_was_out_too(tmp_path: Path, pins: str, read: str) -> None:
+    """The newest TRL of the tables, which the script has nothing of, took the day away."""
+    ported = port_file(committed(tmp_path, "2025-07-09", BESIDE_TRAINER, requirements_txt=pins))
+    assert ported.recipe.versions["unsloth"].startswith(read) and f'unsloth_counts="{read}"' in ported.after
+
+
 def test_a_hook_of_another_repository_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """git sets these where it runs a hook."""
     script = committed(tmp_path, "2024-10-01", "x = 1\n", name="hooked.py")

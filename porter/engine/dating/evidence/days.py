@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 
 from ....releases.history import history
 from ....source.project import commits
 from ...script.fill_from_tables import plain_version
 from ...script.training import Training
+
+UNTOLD = re.compile(r"\((?:newest table|the newest release beside \w+)\)$")  # of a release that nothing tells
 
 
 def latest_day(porting: Training, since: datetime.date | None = None) -> datetime.date | None:
@@ -18,9 +21,15 @@ def latest_day(porting: Training, since: datetime.date | None = None) -> datetim
 
 
 def last_day(porting: Training) -> datetime.date | None:
-    """That day, once the TRL that the script is for is known: none of before it came out."""
-    trl = plain_version(porting.versions.get("trl", ""))
-    return latest_day(porting, history().date("trl", trl) if trl else None)
+    """That day, once the TRL that the script is for is known: none of before it came out.
+
+    Of a script without TRL, where nothing tells one, the transformers: its newest TRL is none that it has run on.
+    """
+    library, release = "trl", plain_version(porting.versions.get("trl", ""))
+    if "trl" not in porting.module.roots and UNTOLD.search(porting.versions.get("trl", "")):
+        library, said = "transformers", porting.versions.get("transformers", "")
+        release = "" if UNTOLD.search(said) else plain_version(said)
+    return latest_day(porting, history().date(library, release) if release else None)
 
 
 def said_last_day(porting: Training, day: datetime.date) -> str:
