@@ -44,6 +44,8 @@ LENGTH = "data.max_length"
 LOADED = ("FastLanguageModel", "FastModel")  # classes that are told the model's length
 EVALUATED = "batch.eval_per_device"
 PATCHES_SINCE = (2025, 2, 5)  # Unsloth's first release that writes the classes anew
+HAS_CONFIGS = (0, 9)  # TRL's first with an SFTConfig: Unsloth writes no trainer anew without its config
+TAKES_ROWS = (0, 15)  # the first whose `_prepare_dataset` has the parameters that Unsloth asks for to put its own there
 ROLLS_OUT = ("grpo", "rloo")  # whose prompts come in the order of `seed`
 READS_DATA_SEED = (4, 46, 0)  # transformers' first that orders rows by it
 
@@ -56,9 +58,13 @@ def find_patches(porting: Training) -> None:
     release = unsloth_version(porting) if named else ""
     if release and porting.versions.get("unsloth", NEWEST).endswith(NEWEST):
         porting.versions["unsloth"] = read_as(porting)
-    if release and version_key(release) >= PATCHES_SINCE:
+    if release and version_key(release) >= PATCHES_SINCE and _trl_of(porting) >= HAS_CONFIGS:
         porting.patched_from, porting.patched_by = _first_import(porting), release
         porting.notes |= {UNSLOTH: "Unsloth's default", RAISED: RAISED, OF_MODEL: OF_MODEL, LOSES: LOSES}
+
+
+def _trl_of(porting: Training) -> tuple[int, ...]:
+    return version_key(plain_version(porting.versions.get("trl", "1")))
 
 
 def _first_import(porting: Training) -> tuple[int, ...] | None:
@@ -191,10 +197,13 @@ def settle_patched(porting: Training) -> None:
     kind = table_of(porting, site).kind
     if not is_patched(porting, site):
         if kind == "sft":
-            _say_start(porting, site)
+            _say_start(porting, site, anew=False)
         return
     if kind == "sft":
-        porting.rows_by = unsloth_version(porting)
+        if _trl_of(porting) >= TAKES_ROWS:
+            porting.rows_by = unsloth_version(porting)
+        else:
+            _say_start(porting, site, anew=True)
         if loses_length(porting):
             porting.fill({LENGTH: trls_length(porting)})
         else:
@@ -223,12 +232,13 @@ def _settle_evaluation(porting: Training, site: Site) -> None:
                 about(porting, row, [EVALUATED])
 
 
-def _say_start(porting: Training, site: Site) -> None:
-    """Where TRL is imported first, its own preparation is what runs, but for one thing in old releases."""
+def _say_start(porting: Training, site: Site, *, anew: bool) -> None:
+    """TRL's own preparation is what runs where TRL is imported first, and before 0.15, but for one thing in old
+    releases; `anew`: Unsloth has written the class, where packed texts are looked through, too."""
     of_unsloth = porting.model is not None and porting.model.qualified.startswith("unsloth.")
-    if not of_unsloth or version_key(plain_version(porting.versions.get("trl", "1"))) >= (0, 13):
+    if not of_unsloth or (_trl_of(porting) >= (0, 13) and not anew):
         return
-    if porting.known("data.packing") is True:  # whose rows Unsloth leaves to TRL
+    if porting.known("data.packing") is True and not anew:  # whose rows Unsloth leaves to TRL
         return
     if porting.family is not None and porting.family.name in WITHOUT_BOS:
         return

@@ -80,6 +80,28 @@ trainer.train()
 
 
 BESIDE = "# pip install unsloth=={} trl=={}\n"
+
+
+@pytest.mark.parametrize(
+    ("trl", "prepares", "anew"),
+    [("0.8.6", False, False), ("0.12.2", False, True), ("0.14.0", False, True), ("0.15.2", True, True)],
+)
+def test_rows_are_unsloths_where_its_preparation_fits_trls(trl: str, prepares: bool, anew: bool) -> None:
+    """A packed run beside an older TRL ended at its start: the port tokenised as Unsloth, TRL packs texts alone."""
+    text = script("'out', packing=True, dataset_text_field='text'")
+    if not anew:
+        own = "TrainingArguments('out'), packing=True, dataset_text_field='text', tokenizer=tokenizer)"
+        text = re.sub(r"SFTConfig\(.*?\)(.*), processing_class.*", lambda made: own[:-1] + made[1] + ")", text)
+        text = text.replace(
+            "import SFTConfig, SFTTrainer", "import SFTTrainer\nfrom transformers import TrainingArguments"
+        )
+    found = port(BESIDE.format("2025.5.6", trl) + text)
+    assert (' unsloth="2025.5.6"' in found.after) is prepares, found.after
+    assert ("Read as Unsloth" in str(found.findings)) is anew
+    llama = BESIDE.format("2025.5.6", trl) + text.replace("unsloth/Qwen3-0.6B", "unsloth/Llama-3.2-1B")
+    assert ("leaves out a BOS" in str(port(llama).findings)) is (anew and not prepares)
+
+
 TWO = "'out', per_device_train_batch_size=2"
 MASKED = """\
 from unsloth.chat_templates import train_on_responses_only
