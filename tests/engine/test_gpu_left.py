@@ -62,6 +62,30 @@ def test_what_is_kept_from_running_is_none(line: str) -> None:
     assert said(line) == []
 
 
+NAME = "    for i in range(torch.cuda.device_count()):\n        sys.argv.append(torch.cuda.get_device_properties(i))\n"
+
+
+@pytest.mark.parametrize(
+    ("held", "test", "left"),
+    [
+        ("there = torch.cuda.is_available()", "not there", True),
+        ("info = {'there': torch.cuda.is_available(), 'n': 0}", "not info['there']", True),
+        ("info = {'there': torch.cuda.is_available()}\n    info['n'] = 2", "not info['there'] or sys.argv", True),
+        ("there = torch.cuda.is_available()", "there", False),
+        ("there = torch.cuda.is_available()", "not there and len(sys.argv) > 1", False),
+        ("there = len(sys.argv) > 1", "not there", False),
+        ("info = {'there': torch.cuda.is_available()}\n    info['there'] = 1", "not info['there']", False),
+        ("info = {'there': torch.cuda.is_available()}\n    info.update(there=1)", "not info['there']", False),
+        ("info = {'there': torch.cuda.is_available(), 'n': sys.argv}", "not info['n']", False),
+    ],
+)
+def test_a_guard_that_a_name_or_a_dictionary_holds_is_read(held: str, test: str, left: bool) -> None:
+    assert bool(said(f"def look():\n    {held}\n    if {test}:\n        return\n{NAME}\n\nlook()")) is not left
+    inner = NAME.replace("    ", "        ", 1).replace("\n        ", "\n            ")
+    way = test.removeprefix("not ") if test.startswith("not ") and " " not in test[4:] else f"not ({test})"
+    assert bool(said(f"def look():\n    {held}\n    if {way}:\n{inner}\n\nlook()")) is not left
+
+
 TRIED = "    try:\n        torch.cuda.init()\n    except Exception:\n        return\n"
 HANDLER = "except Exception as error:\n    print(error)"
 

@@ -9,6 +9,8 @@ import libcst as cst
 from porter.packs.api import Porting
 from porter.packs.script import calls_of, function_around, inside, is_dead, role_uses
 
+from ..gpus._gpu_questions import is_question
+
 # A condition that may well be about the GPU, as the name of a variable has it, too.
 ABOUT_GPUS = re.compile(r"cuda|gpu|device|is_available|accelerator|nvidia|nvml", re.IGNORECASE)
 CATCHES = re.compile(r"\b(?:Exception|BaseException|AssertionError|RuntimeError)\b")
@@ -28,6 +30,10 @@ def is_reached(porting: Porting, node: cst.CSTNode, depth: int = 0, *, tried: bo
     for holder in module.ancestors(node):
         if isinstance(holder, cst.If | cst.IfExp | cst.While) and below is not holder.test:
             if ABOUT_GPUS.search(module.code(holder.test)):
+                return False
+            if below is holder.body and _without_gpu(porting, holder.test) is False:
+                return False
+            if below is holder.orelse and _without_gpu(porting, holder.test) is True:
                 return False
         if isinstance(holder, cst.BooleanOperation) and below is holder.right:
             if ABOUT_GPUS.search(module.code(holder.left)):
@@ -111,13 +117,60 @@ def _left_before(porting: Porting, block: cst.IndentedBlock, below: cst.CSTNode)
         if statement is below:
             return False
         if isinstance(statement, cst.If) and not porting.covered(module.span(statement)[0]):
+            held = _without_gpu(porting, statement.test) is True
             last = statement.body.body[-1] if statement.body.body else None
             ends = isinstance(last, cst.SimpleStatementLine) and isinstance(
                 last.body[-1], cst.Return | cst.Raise | cst.Continue | cst.Break
             )
-            if ends and ABOUT_GPUS.search(module.code(statement.test)) and not _is_settled(porting, statement.test):
+            asks = ABOUT_GPUS.search(module.code(statement.test)) and not _is_settled(porting, statement.test)
+            if ends and (held or asks):
                 return True
     return False
+
+
+def _without_gpu(porting: Porting, test: cst.BaseExpression, depth: int = 0) -> bool | None:
+    """What a condition is on a TPU machine where a name, or an item of a dictionary, holds whether there is a GPU:
+    `not available` of `available = torch.cuda.is_available()`; None where it asks something else, or is answered."""
+    module = porting.module
+    if depth > MAX_DEPTH or porting.covered(module.span(test)[0]):
+        return None
+    if isinstance(test, cst.Call):
+        return False if is_question(porting, test) else None
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        found = _without_gpu(porting, test.expression, depth)
+        return None if found is None else not found
+    if isinstance(test, cst.BooleanOperation):
+        decides = isinstance(test.operator, cst.Or)
+        parts = [_without_gpu(porting, part, depth) for part in (test.left, test.right)]
+        return decides if decides in parts else None if None in parts else not decides
+    value: cst.BaseExpression | None = None
+    if isinstance(test, cst.Name):
+        binding = module.single_binding(test)
+        value = binding.value if binding is not None and binding.kind == "assign" and binding.index is None else None
+    elif isinstance(test, cst.Subscript):
+        value = _item(porting, test)
+    return None if value is None else _without_gpu(porting, value, depth + 1)
+
+
+def _item(porting: Porting, node: cst.Subscript) -> cst.BaseExpression | None:
+    """The value of `info["available"]`, which the dictionary was made with and nothing gives it anew."""
+    module, name = porting.module, node.value
+    binding = module.single_binding(name) if isinstance(name, cst.Name) else None
+    if binding is None or not isinstance(binding.value, cst.Dict) or not isinstance(name, cst.Name):
+        return None
+    key = module.code(node.slice[0].slice).strip("\"'")
+    for use in module.references(name.value, module.scope(name)):
+        around = module.parents[use]
+        is_read = isinstance(around, cst.Subscript) and module.code(around.slice[0].slice)[:1] in "\"'"
+        target = module.parents[around]
+        if is_read and isinstance(target, cst.AssignTarget | cst.AugAssign | cst.AnnAssign | cst.Del):
+            if module.code(around.slice[0].slice).strip("\"'") == key:
+                return None
+        elif not is_read and module.span(use)[0] < module.span(node)[0]:
+            return None  # it is handed on, or changed by a method
+    pairs = [each for each in binding.value.elements if isinstance(each, cst.DictElement)]
+    found = [each.value for each in pairs if module.code(each.key).strip("\"'") == key]
+    return found[-1] if found and len(pairs) == len(binding.value.elements) else None
 
 
 def _is_settled(porting: Porting, test: cst.BaseExpression) -> bool:
