@@ -24,7 +24,6 @@ WORD = re.compile(rf"(?<![a-z0-9])({'|'.join(LIBRARIES)})(?![a-z0-9])", re.IGNOR
 # By file, the libraries that stand in its names and in its texts that are names, not sentences.
 KNOWN: dict[str, str] = {
     "engine/dating/asked/together.py": "accelerate",
-    "engine/dating/evidence/days.py": "trl",
     "engine/dating/evidence/used.py": "peft transformers trl unsloth",
     "engine/dating/release.py": "transformers",
     "engine/dating/row_order.py": "accelerate transformers trl",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ....releases.history import history
 from ....source.project import commits
+from ...packs.said_by_packs import dated_library, loader
 from ...script.fill_from_tables import plain_version
 from ...script.training import Training
 
@@ -25,10 +26,13 @@ def last_day(porting: Training) -> datetime.date | None:
 
     Of a script without TRL, where nothing tells one, the transformers: its newest TRL is none that it has run on.
     """
-    library, release = "trl", plain_version(porting.versions.get("trl", ""))
-    if "trl" not in porting.module.roots and UNTOLD.search(porting.versions.get("trl", "")):
-        library, said = "transformers", porting.versions.get("transformers", "")
-        release = "" if UNTOLD.search(said) else plain_version(said)
+    library = dated_library(porting.packs)
+    said = porting.versions.get(library, "")
+    if library not in porting.module.roots and UNTOLD.search(said):
+        library = loader(porting.packs).library
+        said = porting.versions.get(library, "")
+        said = "" if UNTOLD.search(said) else said
+    release = plain_version(said)
     return latest_day(porting, history().date(library, release) if release else None)
 
 
