@@ -158,19 +158,26 @@ def _item(porting: Porting, node: cst.Subscript) -> cst.BaseExpression | None:
     binding = module.single_binding(name) if isinstance(name, cst.Name) else None
     if binding is None or not isinstance(binding.value, cst.Dict) or not isinstance(name, cst.Name):
         return None
-    key = module.code(node.slice[0].slice).strip("\"'")
+    key = _key(porting, node)
     for use in module.references(name.value, module.scope(name)):
         around = module.parents[use]
-        is_read = isinstance(around, cst.Subscript) and module.code(around.slice[0].slice)[:1] in "\"'"
-        target = module.parents[around]
-        if is_read and isinstance(target, cst.AssignTarget | cst.AugAssign | cst.AnnAssign | cst.Del):
-            if module.code(around.slice[0].slice).strip("\"'") == key:
-                return None
-        elif not is_read and module.span(use)[0] < module.span(node)[0]:
+        asked = _key(porting, around)
+        if asked is None and module.span(use)[0] < module.span(node)[0]:
             return None  # it is handed on, or changed by a method
+        if asked == key and isinstance(
+            module.parents[around], cst.AssignTarget | cst.AugAssign | cst.AnnAssign | cst.Del
+        ):
+            return None
     pairs = [each for each in binding.value.elements if isinstance(each, cst.DictElement)]
-    found = [each.value for each in pairs if module.code(each.key).strip("\"'") == key]
+    found = [each.value for each in pairs if key is not None and module.code(each.key).strip("\"'") == key]
     return found[-1] if found and len(pairs) == len(binding.value.elements) else None
+
+
+def _key(porting: Porting, node: cst.CSTNode) -> str | None:
+    """The text in `info["available"]`; None for what is no such item."""
+    part = node.slice[0].slice if isinstance(node, cst.Subscript) else None
+    text = part.value if isinstance(part, cst.Index) else None
+    return text.value.strip("\"'") if isinstance(text, cst.SimpleString) else None
 
 
 def _is_settled(porting: Porting, test: cst.BaseExpression) -> bool:
