@@ -28,6 +28,13 @@ from porter.validate.stand_ins.data.columns import (
             "d = d.filter(lambda r: r['stars'] > 3).map(lambda r: {'text': r['review']})",
             {"stars": "number", "review": "text"},
         ),
+        # what a script writes into a text is one; the messages that it shows are a conversation all the same
+        ("d = load_dataset('x').map(lambda row: {'text': f\"{row['dialogue']}\"})", {"dialogue": "text"}),
+        ("d = load_dataset('x').map(lambda row: {'text': row['dialogue']})", {"dialogue": "messages"}),
+        (
+            "d = load_dataset('x')\nprint(f\"{d[0]['messages']}\")\nSFTTrainer(train_dataset=d)",
+            {"messages": "messages"},
+        ),
         # one of a pair is shown, both are trained on
         (
             "d = load_dataset('x')['train']\nprint(d[0]['prompt'], d[0]['chosen'])\nDPOTrainer(model, train_dataset=d)",

@@ -15,6 +15,7 @@ from typing import Any
 Kind = Any
 
 CONVERSATIONS = ("messages", "conversations", "conversation", "chat", "dialogue", "dialog", "turns", "history")
+TURNS = ("messages", "conversations")  # whatever is shown of them; a `dialogue` that is written into a text is text
 NUMBERS = (
     "score",
     "idx",
@@ -224,7 +225,7 @@ def _plain(name: str, here: Shape, textual: bool) -> Kind:
         return "code" if lower in CODE else "text"
     if lower in LABELS:
         return dict(NO_WORDS)
-    if lower in CONVERSATIONS:
+    if lower in CONVERSATIONS and ("shown" not in here.uses or lower in TURNS):
         return _conversation(name)
     if lower in NUMBERS or lower.endswith(("_id", "_idx", "_score", "_count", "_length")):
         return "number"
