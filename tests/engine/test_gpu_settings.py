@@ -298,3 +298,12 @@ def test_an_answer_that_a_function_gives_back_may_decide_a_setting(body: str, te
     [said] = [finding for finding in ported.findings if "is False on a TPU machine" in finding.message]
     assert ("it decides halves, which the training takes" in said.message) is decides
     assert (said.severity == "error") is decides
+
+
+@pytest.mark.parametrize(("names", "decides"), [("halves, rows", True), ("other, rows", False)])
+def test_a_part_of_what_a_function_gives_back(names: str, decides: bool) -> None:
+    made = "def pick(forced):\n    if torch.cuda.is_available():\n        return forced, [1]\n    return False, [2]\n"
+    made += f"halves = True\n{names} = pick(sys.argv[1])\nprint(rows)\n"
+    ported = port(sft_script(made, imports="import sys\nimport torch", config=", bf16=halves"))
+    [said] = [finding for finding in ported.findings if "is False on a TPU machine" in finding.message]
+    assert ("it decides halves, which the training takes" in said.message) is decides

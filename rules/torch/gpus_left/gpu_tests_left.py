@@ -145,7 +145,7 @@ def _held_by(porting: Porting, use: cst.BaseExpression) -> Iterator[tuple[str, S
     module = porting.module
     function = function_around(module, use)
     if function is not None and _is_given_back(porting, use):
-        yield f"{function.name.value}()", calls_of(module, function)
+        yield from _given_back_by(porting, function)
     for target in _targets(porting, use):
         if module.code(target) in module.memory.get(SAME, ()):
             continue
@@ -158,6 +158,29 @@ def _held_by(porting: Porting, use: cst.BaseExpression) -> Iterator[tuple[str, S
     call = next((item for item in module.ancestors(use) if isinstance(item, cst.Call)), None)
     if call is not None and (name := option_of(porting, call)):
         yield name, module.attributes_named(name)
+
+
+def _given_back_by(porting: Porting, function: cst.FunctionDef) -> Iterator[tuple[str, Sequence[cst.BaseExpression]]]:
+    """A function with its calls, or the names that take the parts of what it gives back; but for parts that are what
+    they were on the GPU by now: `device, dtype = both()`."""
+    module = porting.module
+    found = [node.value for node in inside(function) if isinstance(node, cst.Return) and node.value is not None]
+    settled = {
+        index
+        for value in found
+        for index, part in enumerate(value.elements if isinstance(value, cst.Tuple) else ())
+        if porting.covered(module.span(part.value)[0])
+    }
+    for call in calls_of(module, function):
+        holder = module.parents[call]
+        target = holder.targets[0].target if isinstance(holder, cst.Assign) and len(holder.targets) == 1 else None
+        if not isinstance(target, cst.Tuple):
+            yield f"{function.name.value}()", [call]
+            continue
+        for index, part in enumerate(target.elements):
+            meant = module.meaning(part.value) if isinstance(part.value, cst.Name) else None
+            if index not in settled and meant is not None and isinstance(part.value, cst.Name):
+                yield part.value.value, module.references(part.value.value, meant[0])
 
 
 def _is_given_back(porting: Porting, use: cst.BaseExpression) -> bool:
