@@ -72,3 +72,32 @@ def test_jax_is_imported_before_numpy_is_seeded(seed: str, before: bool) -> None
     """Its import draws 13 numbers from NumPy's generator, which shuffles what has no seed of its own."""
     after = port(SEEDED.format(seed=f"import ours, random, torch\n{seed}" if "np" not in seed else seed)).after
     assert (after.index("import jax\n") < after.index(seed)) is before, after
+
+
+IN_FUNCTION = """def main():
+{first}    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+    from datasets import load_dataset
+    rows = load_dataset("x", split="train")
+    from trl import SFTConfig, SFTTrainer
+    trainer = SFTTrainer(model=model, args=SFTConfig("out", max_steps=5, report_to="none"), train_dataset=rows)
+    trainer.train()
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize("first", ["    from transformers import AutoModelForCausalLM\n", ""])
+def test_a_function_that_imports_the_trainer_behind_its_model(first: str) -> None:
+    """A name that a function imports further down has no value above that line."""
+    head = "" if first else "from transformers import AutoModelForCausalLM\n\n\n"
+    ported = port(head + IN_FUNCTION.format(first=first))
+    assert ported.status == "ported"
+    tree = ast.parse(ported.after)
+    [main] = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    imports = [node for node in ast.walk(main) if isinstance(node, ast.Import | ast.ImportFrom)]
+    bound = {alias.asname or alias.name.split(".")[0]: node.lineno for node in imports for alias in node.names}
+    reads = [node for node in ast.walk(main) if isinstance(node, ast.Name) and node.id in bound]
+    assert all(node.lineno > bound[node.id] for node in reads), ported.after
+    top = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
+    assert ("jax" in bound) is bool(first) and ("jax" in top) is not bool(first)

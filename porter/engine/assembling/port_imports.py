@@ -116,7 +116,7 @@ def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst
             users = [user for user in users if not within(user, functions)]
         start, end = module.span(function) if function is not None else (module.span(anchor)[0], len(module.text))
         if all(start < user <= end for user in users):  # at its start stands what is put before it
-            return anchor
+            return _in_front_of(module, anchor, min(users, default=end))
         anchor = None
     first = min((start for start in users if module.text[:start].strip()), default=len(module.text))
     if anchor is not None and module.span(anchor)[0] <= first:
@@ -124,13 +124,25 @@ def _import_anchor(porting: Porting, edits: list[Edit], names: list[str]) -> cst
     earlier = [
         node
         for node in module.tree.body
-        if isinstance(node, cst.SimpleStatementLine)
-        and len(node.body) == 1
-        and isinstance(node.body[0], cst.Import | cst.ImportFrom)
-        and module.span(node)[0] < first
-        and module.code(node).split()[1] != "__future__"
+        if _is_import(node) and module.span(node)[0] < first and module.code(node).split()[1] != "__future__"
     ]
     return earlier[-1] if earlier else None
+
+
+def _is_import(node: cst.CSTNode) -> bool:
+    alone = isinstance(node, cst.SimpleStatementLine) and len(node.body) == 1
+    return alone and isinstance(node.body[0], cst.Import | cst.ImportFrom)  # type: ignore[attr-defined]
+
+
+def _in_front_of(module: Module, anchor: cst.CSTNode, first: int) -> cst.CSTNode | None:
+    """An import of a function, or the last one in its block that stands in front of a place; None where none does.
+
+    `import jax` further down would make the name the function's own, without a value until then.
+    """
+    if module.span(anchor)[0] <= first:
+        return anchor
+    above = [node for node in module.parents[anchor].children if module.span(node)[0] <= first and _is_import(node)]
+    return above[-1] if above else None
 
 
 def _seeds(module: Module) -> list[int]:
