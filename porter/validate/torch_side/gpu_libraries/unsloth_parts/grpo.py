@@ -12,6 +12,14 @@ from typing import Any
 from .....runtime.facts.field_tables import version_key
 
 READS_LOSS_TYPE, DIVIDES_STEPS, WHOLE_AGAIN = (2025, 5, 8), (2025, 10, 12), (2026, 2, 1)
+OF_ALL_MODELS = (
+    2025,
+    6,
+    6,
+)  # before, what FastModel loads (UNSLOTH_USE_NEW_MODEL) has the loss of the whole micro-step
+LOADS_ITSELF = frozenset(
+    {"llama", "mistral", "gemma", "gemma2", "qwen2", "qwen3"}
+)  # what FastLanguageModel doesn't hand on
 
 
 def with_own_loss(original: Any, release: str, note: Callable[[str], None]) -> Any:
@@ -22,9 +30,12 @@ def with_own_loss(original: Any, release: str, note: Callable[[str], None]) -> A
     def own_loss(self: Any, model: Any, inputs: Any, *rest: Any, **named: Any) -> Any:
         if version_key(release) >= WHOLE_AGAIN or not model.training:
             return whole(self, model, inputs, *rest, **named)
-        note("GRPO's loss was taken in the parts that Unsloth's release takes it in")
         if hasattr(self, "loss_type") and version_key(release) < READS_LOSS_TYPE:
             self.loss_type = "grpo"
+        kind = getattr(getattr(model, "config", None), "model_type", "")
+        if version_key(release) < OF_ALL_MODELS and kind not in LOADS_ITSELF:
+            return whole(self, model, inputs, *rest, **named)
+        note("GRPO's loss was taken in the parts that Unsloth's release takes it in")
         rows = len(inputs["completion_ids"])
         count = number_of_parts(rows, getattr(self.args, "unsloth_num_chunks", -1))
         parts = [
