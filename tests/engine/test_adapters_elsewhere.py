@@ -262,3 +262,51 @@ def test_a_model_that_is_made_on_the_spot_is_made_once(rank: str, bound: bool) -
     ported = port(text)
     assert ported.status == "ported", ported.findings
     assert ported.after.count('load("Qwen/Qwen3-0.6B")') == 1, ported.after
+
+
+BASE = """from datasets import load_dataset
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+
+
+def train(model):
+    {puts}
+    trainer = SFTTrainer(model=model, train_dataset=load_dataset("x", split="train"), args=SFTConfig("out"){given})
+    trainer.train()
+    trainer.save_model("adapter")
+    return model
+
+
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
+{lines}
+"""
+OF_BASE = "in PEFT into this one, too; in the port this is the base still"
+
+
+@pytest.mark.parametrize(
+    ("puts", "given"),
+    [
+        ("model = get_peft_model(model, LoraConfig(r=8))", ""),
+        ("print(1)", ", peft_config=LoraConfig(r=8)"),
+        ("print(1)", ""),
+    ],
+)
+@pytest.mark.parametrize(
+    ("lines", "of_base"),
+    [
+        ("train(model)\nmodel.save_pretrained('all')", True),
+        ("train(model)\nprint(model.generate(ids))", True),
+        ("model = train(model)\nmodel.save_pretrained('all')", False),
+        ("print(model.generate(ids))\ntrain(model)", False),
+        ("train(model)\ndel model", False),
+        ("train(model)\nmodel.eval()", False),
+    ],
+)
+def test_what_a_caller_does_with_the_model_that_a_function_adapted(
+    puts: str, given: str, lines: str, of_base: bool
+) -> None:
+    found = port(BASE.format(puts=puts, given=given, lines=lines))
+    told = [finding for finding in found.findings if OF_BASE in finding.message]
+    assert bool(told) is (of_base and (puts != "print(1)" or given != ""))
+    assert all(finding.severity == "error" for finding in told)
