@@ -257,3 +257,18 @@ def test_an_option_whose_default_decides_the_type_is_an_error() -> None:
     assert said.severity == "error" and "it decides dtype, which" in said.message
     named = port(loaded(f"{before}sys.argv.append(args.device)\n", "'bfloat16'"))
     assert not [finding for finding in named.findings if finding.rule == "TP526" and finding.severity == "error"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (f"torch.bfloat16 if {AVAILABLE} else torch.float32", "bfloat16"),
+        ("torch.float16 if not torch.cuda.is_bf16_supported() else torch.bfloat16", "bfloat16"),
+    ],
+)
+def test_a_choice_in_a_load_that_stays_torch_s_is_a_type_that_torch_takes(kind: str, name: str) -> None:
+    again = f"again = AutoModelForCausalLM.from_pretrained('some/model', torch_dtype={kind})\nagain.other()\n"
+    text = loaded("", kind) + again
+    ported = port(text)
+    assert f"AutoModelForCausalLM.from_pretrained('some/model', torch_dtype=\"{name}\")" in ported.after, ported.after
+    assert "mesh, dtype=jnp.bfloat16)" in ported.after

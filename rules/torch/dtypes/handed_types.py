@@ -11,6 +11,7 @@ its name, which transformers takes as well. Its float16 is bfloat16 for the TPU,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -31,7 +32,7 @@ SAYS = frozenset("print str repr info debug warning log".split())
 MAX_DEPTH = 6  # variables and functions between a type and where it is taken
 
 
-@step(Phase.ANSWER, fills=("claimed names",))
+@step(Phase.ANSWER, reads=("gpu answers",), fills=("claimed names",))
 def keep_handed_types(porting: Porting) -> None:
     """Leave or name the types of every load and tensor that stays torch's."""
     module = porting.module
@@ -72,6 +73,9 @@ def _keep(porting: Porting, given: cst.BaseExpression, *, is_load: bool) -> None
     module, types = porting.module, list(types_of(porting, given))
     if isinstance(given, cst.Attribute) or not any(types):
         return  # torch.bfloat16 in the call itself stays
+    if isinstance(given, cst.IfExp) and is_load and (name := _settled(porting, given)):
+        porting.settle(given, f'"{name}"', PART_OF, REASON)
+        return
     leaves = [leaf for leaf in types if leaf is not None]
     if len(leaves) == len(types) and _only_torch_reads(porting, given):
         porting.keep_names(*leaves)
@@ -95,6 +99,13 @@ def _keep(porting: Porting, given: cst.BaseExpression, *, is_load: bool) -> None
         porting.find(PART_OF, "warning", message, 'Give torch "float16" if it is saved so.', *module.location(given))
     porting.imports.add("import jax.numpy as jnp")
     porting.edit(*module.span(given), f"jnp.dtype({code}).name", PART_OF, REASON)
+
+
+def _settled(porting: Porting, choice: cst.IfExp) -> str:
+    """The type that a choice by the GPU has come to, `bfloat16`; empty where it is open, or something else."""
+    now = porting.code_now(choice) if porting.covered(porting.module.span(choice)[0]) else ""
+    named = re.fullmatch(r"torch\.((?:b?float|half)\w*)", now)
+    return named[1] if named is not None else ""
 
 
 def _decided_by_gpu(module: Module, leaf: cst.BaseExpression) -> bool:
