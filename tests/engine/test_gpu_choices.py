@@ -272,3 +272,16 @@ def test_a_choice_in_a_load_that_stays_torch_s_is_a_type_that_torch_takes(kind: 
     ported = port(text)
     assert f"AutoModelForCausalLM.from_pretrained('some/model', torch_dtype=\"{name}\")" in ported.after, ported.after
     assert "mesh, dtype=jnp.bfloat16)" in ported.after
+
+
+@pytest.mark.parametrize(
+    ("bound", "stays"),
+    [(f"if {AVAILABLE}:\n    size = torch.cuda.mem_get_info()[1]", True), ("size = len(sys.argv)", False)],
+)
+def test_a_choice_of_what_only_a_gpu_gave_stays(bound: str, stays: bool) -> None:
+    """On a TPU machine the name has no value: the port ended behind its training, before it saved."""
+    text = sft_script(f"{bound}\n", imports="import sys\nimport torch", after="trainer.train()\n")
+    share = f"share = 100 / size if {AVAILABLE} else 0\nsys.argv.append(share)\ntrainer.save_model('out/last')\n"
+    ported = port(f"{text}{share}")
+    assert (f"share = 100 / size if {AVAILABLE} else 0" in ported.after) is stays, ported.after
+    assert ported.status == "ported"

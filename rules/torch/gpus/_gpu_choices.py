@@ -16,7 +16,7 @@ import libcst as cst
 from porter.packs.api import Porting
 from porter.packs.script import asks_for_gpu, bare, constants, inside, is_elif, keep_branch
 
-from ._gpu_questions import GUARD, HALF, REASON, known_value, on_gpu, places, small
+from ._gpu_questions import GUARD, HALF, REASON, has_names_of_gpu, known_value, on_gpu, places, small
 from ._gpu_settings import PRECISION, RULE, is_precision, is_setting, names_device
 
 Branch = tuple[cst.BaseExpression | None, cst.BaseSuite]  # its condition, None of an `else`
@@ -60,7 +60,7 @@ def _settle_choice(porting: Porting, node: cst.IfExp) -> None:
         return
     known = on_gpu(porting, node.test)
     ways = [*_ways(porting, node.body), *_ways(porting, node.orelse)]
-    if known is None or any(names_device(porting, way) for way in ways):
+    if known is None or any(names_device(porting, way) or has_names_of_gpu(porting, way) for way in ways):
         return
     if isinstance(known, str):
         porting.edit(*module.span(node.test), bare(known), RULE, REASON)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from porter.packs.api import Porting
-from porter.packs.script import Unknown, evaluate, left_on_gpu
+from porter.packs.script import Unknown, asks_for_gpu, evaluate, inside, left_on_gpu
 from porter.packs.training import facts_of
 
 AVAILABLE = "torch.cuda.is_available"
@@ -84,6 +84,27 @@ def places(porting: Porting, chosen: cst.IfExp) -> bool:
     if isinstance(holder, cst.Assign):
         return any("device" in module.code(target.target).lower() for target in holder.targets)
     return isinstance(holder, cst.Arg) and holder.keyword is not None and "device" in holder.keyword.value
+
+
+def has_names_of_gpu(porting: Porting, value: cst.BaseExpression) -> bool:
+    """Whether an expression reads a name that has a value only under another question for a GPU: that may stay."""
+    module = porting.module
+    for name in (node for node in inside(value) if isinstance(node, cst.Name)):
+        meant = module.meaning(name)
+        if meant is not None and meant[1] and all(_is_under_question(porting, each.node) for each in meant[1]):
+            return True
+    return False
+
+
+def _is_under_question(porting: Porting, node: cst.CSTNode) -> bool:
+    """Whether a line stands in the branch of an `if` that asks for a GPU, which no edit has taken."""
+    module = porting.module
+    return any(
+        isinstance(around, cst.If)
+        and asks_for_gpu(module, around.test)
+        and not porting.covered(module.span(around.test)[0])
+        for around in module.ancestors(node)
+    )
 
 
 def is_on_gpu(porting: Porting, node: cst.CSTNode) -> bool:

@@ -17,6 +17,7 @@ from ._gpu_questions import (
     SAYS,
     SETTINGS,
     decision,
+    has_names_of_gpu,
     is_on_gpu,
     is_said,
     known_value,
@@ -67,7 +68,7 @@ def take_value(porting: Porting, call: cst.Call) -> None:
             return
         if known is True and _keep_values(porting, holder):
             return
-    elif names_device(porting, holder.body) or places(porting, holder):
+    elif names_device(porting, holder.body) or places(porting, holder) or has_names_of_gpu(porting, holder.body):
         return
     elif known is True:
         porting.edit(*module.span(holder), module.code(holder.body), RULE, REASON)
