@@ -318,7 +318,7 @@ def test_what_stands_there_often_is_ported_in_the_time_of_its_number(
 ) -> None:
     """From `few` to four times as many the work grows 3 times as much as to twice as many where it goes with the
     number, 5 times as much with its square."""
-    port_module(parse_module(sft_script().encode(), "train.py"), Options())  # the rules are read
+    port_module(parse_module(written(2).encode(), "train.py"), Options())  # the rules are read
     least, more, most = (calls_of_port(written(few * count)) for count in (1, 2, 4))
     assert most - least < bound * (more - least)
 

@@ -221,7 +221,6 @@ def test_a_name_that_the_trainer_gives_adapters_does_not_tell_of_them(trainer: s
 @pytest.mark.parametrize(
     "merge",
     [
-        "model = model.merge_and_unload()",
         "if len(sys.argv) > 2:\n    model = model.merge_and_unload()",
         "whole = model.merge_and_unload() if len(sys.argv) > 2 else model\nmodel = whole",
     ],
@@ -231,3 +230,11 @@ def test_a_name_that_holds_the_merged_model_later_is_asked(merge: str) -> None:
     after = f"trainer.train()\n{merge}\nif isinstance(model, PeftModel):\n    print('it is')"
     found = port(sft_script(imports=_imports(between + after), between=between, after=after))
     assert f"\nif {HAS}:\n    print('it is')" in found.after and found.status == "ported"
+
+
+def test_a_name_that_surely_holds_the_merged_model_is_asked_no_more() -> None:
+    """It is no PeftModel any more: what would be done with one never runs."""
+    between = "model = get_peft_model(model, LoraConfig(target_modules=['q_proj']))"
+    after = "trainer.train()\nmodel = model.merge_and_unload()\nif isinstance(model, PeftModel):\n    print('it is')"
+    found = port(sft_script(imports=_imports(between + after), between=between, after=after))
+    assert "it is" not in found.after and found.status == "ported"

@@ -77,14 +77,16 @@ def test_trainers_that_a_later_transformers_cant_train_with(trainer: str, trl: s
     assert clashes(f"from trl import {config}, {trainer}\n{trainer}(model, {config}('out')).train()\n", trl) == clash
 
 
-def test_two_pins_that_cant_train_together_are_of_trls_day(tmp_path: Path) -> None:
+def test_two_pins_that_cant_train_together_are_said_and_validated_of_trls_day(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     text = PARSED.replace("HfArgumentParser, TrainingArguments", "HfArgumentParser").replace(
         "DPOTrainer, ModelConfig", "DPOConfig, DPOTrainer, ModelConfig"
     )
     script.write_text(text.replace("(TrainingArguments,", "(DPOConfig,"))
-    for trl, port, runs in (("0.11.4", "4.45 ", "4.45.2"), ("0.12.0", "4.46.3 ", "4.46.3")):
+    for trl, runs in (("0.11.4", "4.45.2"), ("0.12.0", "4.46.3")):
         (tmp_path / "requirements.txt").write_text(f"trl=={trl}\ntransformers==4.46.3\npeft==0.13.2\n")
         wanted, _ = wanted_releases(script)
-        assert port_file(script).recipe.versions["transformers"].startswith(port)
+        found = port_file(script)
+        assert found.recipe.versions["transformers"].startswith("4.46.3 ")
+        assert any("doesn't train under" in each.message for each in found.findings) is (trl == "0.11.4")
         assert wanted is not None and (wanted.pins["trl"], wanted.pins["transformers"]) == (trl, runs)

@@ -22,7 +22,7 @@ def name_repeated(porting: Porting) -> None:
     for use in role_uses(porting) if porting.loop is None else ():
         if use.match in HAS or use.kind not in ("read", "call") or _is_carried(porting, use):
             continue
-        if not porting.repeats(use.outer):
+        if not porting.covered(module.span(use.name)[0]) or not porting.repeats(use.outer):
             continue
         line, column = _place(porting, use)
         if any(finding.severity == "error" and finding.line == line for finding in porting.findings):

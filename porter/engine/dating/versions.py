@@ -39,7 +39,7 @@ def versions_in(porting: Training) -> dict[str, str]:
     told, limit = trl, _beside(porting, "trl")
     trl = _older(trl, limit)
     clash = clashes(porting.module.python, trl.version) if trl is not None else None
-    if clash and transformers is not None:
+    if clash and transformers is not None and not (trl is not None and trl.pinned and transformers.pinned):
         # What the project pins for its other scripts can't be what this one ran on.
         transformers = transformers if version_key(transformers.version) < version_key(clash) else None
     transformers = _of_an_earlier_day(porting, trl, transformers, days)

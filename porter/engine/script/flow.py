@@ -24,6 +24,7 @@ ASSIGNS = (cst.Assign, cst.AnnAssign, cst.NamedExpr)
 MAX_DEPTH = 20
 MAX_NESTED = 6  # functions that hand a model on to one another
 MAX_BINDINGS = 200  # of one name; what is bound more often is followed no further
+MOST_MAKERS = 16  # bindings of a name of which the last is looked for
 Adapts = Literal["yes", "perhaps", "no"]
 Answer = TypeVar("Answer")
 
@@ -239,7 +240,7 @@ def _find_maker(module: Module, node: cst.BaseExpression) -> Binding | None:
 def _from_last_made(module: Module, makers: list[Binding], node: cst.BaseExpression) -> list[Binding]:
     """The bindings but those in front of the last that surely runs before `node`, in its function, and makes the
     variable's value anew: `model = load()`, not `model = get_peft_model(model, ...)`."""
-    if len(makers) < 2:
+    if not 2 <= len(makers) <= MOST_MAKERS:
         return makers
     function, start = function_around(module, node), module.span(node)[0]
     blocks = {item for item in module.ancestors(node) if isinstance(item, cst.BaseSuite | cst.Module)}

@@ -81,7 +81,8 @@ class Porting(Training):
     def repeats(self, node: cst.CSTNode, *, edits: Sequence[Edit] | None = None) -> bool:
         """Whether the code of one of the edits, or of all, repeats that of a node."""
         code = self.module.code(node)
-        return any(repeats(edit, code) for edit in (self.edits if edits is None else edits))
+        holding = [edit for edit in (self.edits if edits is None else edits) if code in edit.new]
+        return any(repeats(edit, code) for edit in holding)
 
     def keeps(self, node: cst.CSTNode) -> bool:
         """Whether the port has a node where it stands, or in what is written there or elsewhere: a trainer's rows."""

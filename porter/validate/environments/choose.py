@@ -178,11 +178,12 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
         return None, []
     known = "newest table" not in says.get("trl", "newest table")
     asked: dict[str, list[tuple[str, str]]] = dict(pins)
+    ends: str | None = None  # the first transformers with which TRL's trainer can't train, whatever is pinned
     for text in project_sources(source):
         for release in plain_arguments(text).values():
             asked["trl"] = [*asked.get("trl", []), ("<", release)]
         if (clash := clashes(text, dated["trl"].partition(" ")[0] if known else "")) is not None:
-            asked = _with_transformers(asked, [("<", clash)])
+            asked, ends = _with_transformers(asked, [("<", clash)]), clash
     if known:
         asked["trl"] = [("==", dated["trl"].partition(" ")[0])]
     older = False
@@ -192,7 +193,8 @@ def wanted_releases(source: Path) -> tuple[Wanted | None, list[str]]:
         pinned = older or f"transformers=={release}" in says["transformers"]
         unsloth = re.search(r"^\s*(?:from|import) unsloth\b", program_text(source), re.MULTILINE) is not None
         of_its_era = [*pins_of(era_of(release)), *_loads(recipe, release, unsloth=unsloth)]
-        asked = _with_transformers(asked, [("==", release)] if pinned else of_its_era)
+        if ends is None or key(release) < key(ends):
+            asked = _with_transformers(asked, [("==", release)] if pinned else of_its_era)
     if not older and "newest table" not in says.get("accelerate", "newest table"):  # which decides the order of rows
         asked["accelerate"] = [("==", dated["accelerate"].partition(" ")[0])]
     chosen = _chosen(uses, asked, pins)
