@@ -48,9 +48,5 @@ def _is_behind(porting: Porting, use: Use, call: cst.Call) -> bool:
         return False
     if module.span(name)[0] < module.span(call)[1] or isinstance(module.parents[name], cst.Del | cst.Comparison):
         return False
-    meant = module.meaning(name)
-    return (
-        all(module.span(binding.node)[0] < module.span(module.statement(call))[0] for binding in meant[1])
-        if meant
-        else False
-    )
+    meant, start = module.meaning(name), module.span(module.statement(call))[0]
+    return meant is not None and all(module.span(binding.node)[0] < start for binding in meant[1])

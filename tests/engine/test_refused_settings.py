@@ -61,3 +61,10 @@ def test_a_file_that_nothing_starts_the_script_with_says_nothing(tmp_path: Path)
 def test_a_deepspeed_file_is_judged_by_what_it_holds(tmp_path: Path) -> None:
     files = {"sft.yaml": PLAIN + "deepspeed: zero.json\n", "zero.json": '{"zero_optimization": {"stage": 2}}'}
     assert not refused(project(tmp_path, files, "    python train.py --config sft.yaml\n"))
+
+
+def test_what_yaml_reads_as_no_literal_of_python_is_its_text(tmp_path: Path) -> None:
+    """`run_name: 2025-01-01` is a date to YAML; the file's keys may be numbers."""
+    text = HEAD + "run_name: 2025-01-01\nlearning_rate: .inf\n1: 2\n"
+    [(severity, _)] = refused(project(tmp_path, {"sft.yaml": text}, "    python train.py --config sft.yaml\n"))
+    assert severity == "error"

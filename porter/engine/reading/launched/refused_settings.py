@@ -15,7 +15,7 @@ from typing import Any
 
 import libcst as cst
 
-from ....recipe import Severity, Value, literal_code
+from ....recipe import Severity, Value, literal_code, read_literal
 from ....runtime.facts.argument_fields import CLASSES
 from ....runtime.facts.field_tables import Row, find_table
 from ....source.calls import class_of
@@ -52,9 +52,7 @@ def say_refused_settings(porting: Training) -> None:
 
 def _say(porting: Training, call: cst.Call, source: str, row: Row, given: dict[str, Any]) -> None:
     """What is said of one setting, which the files give, each its own; None where a file doesn't."""
-    judged = {
-        file: judge(Value("literal", literal_code(value)), row) for file, value in given.items() if value is not None
-    }
+    judged = {file: judge(_value(held), row) for file, held in given.items() if held is not None}
     refused = {file: why for file, (fate, why) in judged.items() if fate == "manual"}
     if not refused:
         return
@@ -65,6 +63,16 @@ def _say(porting: Training, call: cst.Call, source: str, row: Row, given: dict[s
     severity: Severity = "error" if len(refused) == len(given) else "warning"
     assert porting.trainer is not None
     porting.find(porting.trainer.rule, severity, message, fix, *porting.module.location(call))
+
+
+def _value(held: object) -> Value:
+    """What a file holds as a value of the script's; of YAML's dates, which Python has no literal of, the text."""
+    code = literal_code(held)
+    try:
+        read_literal(code)
+    except (ValueError, SyntaxError):
+        code = literal_code(str(held))
+    return Value("literal", code)
 
 
 def _classes(porting: Training, call: cst.Call) -> Iterator[tuple[str, dict[str, Row]]]:
